@@ -5,8 +5,7 @@
 //! modules that perform the core's commands ([`volume`] for `Scan` and `Resync`, [`checks`] for
 //! `Check`, [`process`] for `Inspect`, [`publish`] for `Publish`, `RollBack` and `Approve`,
 //! [`action`] for `Act`, [`verify`] for `Verify`; several of them use [`exchange`]), the status
-//! ([`admin`]), and the loop that joins them ([`run`]). [`plan`] simulates the
-//! decisions of many replicas.
+//! ([`admin`]), and the loop that joins them ([`run`]). [`podnudge_tools`] has what no pod needs.
 //!
 //! Imports go one way: run → modules for commands → core → clock, reason. A test checks this.
 //!
@@ -26,13 +25,10 @@ pub mod checks;
 pub mod cli;
 #[cfg(feature = "cluster")]
 pub mod cluster;
-#[cfg(feature = "compat")]
-pub mod compat;
 pub mod exchange;
 #[cfg(test)]
 #[path = "../tests/fuzz/mod.rs"]
 mod fuzz;
-pub mod plan;
 pub mod preflight;
 pub mod process;
 pub mod publish;

@@ -14,9 +14,12 @@ use podnudge::process::marks::mark_as_agent;
 use podnudge::report::logs;
 use podnudge::system::exit::{self, Exit};
 use podnudge::system::{lockdown, stderr};
-use podnudge::{admin, checks, exchange, plan, run, supervise};
+use podnudge::{admin, checks, exchange, run, supervise};
 use podnudge_config as config;
 use podnudge_core::reason::Reason;
+#[cfg(feature = "plan")]
+use podnudge_tools::plan;
+use podnudge_tools::plan_options;
 
 /// glibc's allocator keeps what each thread has freed: contents that each stay within the bound of a check
 /// would add up. This one has one heap, and returns what is free.
@@ -128,7 +131,7 @@ fn examine(config: &config::Config, stage: Stage, json: bool) -> ExitCode {
 }
 
 #[cfg(feature = "plan")]
-fn show_plan(config: &config::Config, options: &plan::Options) -> ExitCode {
+fn show_plan(config: &config::Config, options: &plan_options::Options) -> ExitCode {
     let shown = plan::show(config, options).map_err(|reason| (reason, Exit::Usage));
     let written = shown.and_then(|shown| {
         if let (Some(file), Some(svg)) = (&options.svg, &shown.svg) {
@@ -143,7 +146,7 @@ fn show_plan(config: &config::Config, options: &plan::Options) -> ExitCode {
 }
 
 #[cfg(not(feature = "plan"))]
-fn show_plan(_: &config::Config, _: &plan::Options) -> ExitCode {
+fn show_plan(_: &config::Config, _: &plan_options::Options) -> ExitCode {
     let reason = Reason::new("this build of podnudge has no `plan`");
     print_result(Ok(Err((reason.hint("use one with the default features"), Exit::Usage))))
 }

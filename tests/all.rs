@@ -63,6 +63,7 @@ mod page;
 mod parser;
 #[cfg(feature = "compat")]
 mod peers;
+#[cfg(feature = "plan")]
 mod plan;
 mod preflight;
 mod presets;

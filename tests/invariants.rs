@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates that the package podnudge is made of.
-pub(crate) const CRATES: [&str; 2] = ["crates/config/src", "crates/core/src"];
+pub(crate) const CRATES: [&str; 3] = ["crates/config/src", "crates/core/src", "crates/tools/src"];
 
 /// Modules without I/O and clocks.
 const PURE: [&str; 37] = [
     "crates/core/src",
+    "crates/tools/src",
     "src/admin/page.rs",
     "src/admin/page",
     "src/cli/help.rs",
@@ -33,7 +34,6 @@ const PURE: [&str; 37] = [
     "src/cluster/sources.rs",
     "src/checks/certificates",
     "src/checks/syntax.rs",
-    "src/plan",
     "src/process/select.rs",
     "src/process/select",
     "src/process/texts.rs",

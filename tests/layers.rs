@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::invariants::{CRATES, code, sources};
 
 /// The modules of the package podnudge from the lowest to the highest layer, each with those that it may
-/// import: only earlier rows, so that no two modules import each other. That the crates core and config import
-/// none of them is held by the compiler.
+/// import: only earlier rows, so that no two modules import each other. That the crates core, config and tools
+/// import none of them is held by the compiler.
 const LAYERS: &[(&str, &[&str])] = &[
     // Used by everything.
     ("system", &[]),
@@ -24,10 +24,6 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("preflight", &["verify", "exchange", "process", "volume"]),
     ("state", &["system"]),
     ("supervise", &["process", "system"]),
-    // What other reloaders are started with.
-    ("compat", &["system"]),
-    // What a change would do.
-    ("plan", &[]),
     // Output for people.
     ("report", &["cluster", "checks", "volume", "system"]),
     ("admin", &["exchange", "system"]),
@@ -50,21 +46,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "system",
         ],
     ),
-    (
-        "cli",
-        &[
-            "report",
-            "admin",
-            "compat",
-            "plan",
-            "preflight",
-            "state",
-            "cluster",
-            "process",
-            "volume",
-            "system",
-        ],
-    ),
+    ("cli", &["report", "admin", "preflight", "state", "cluster", "process", "volume", "system"]),
 ];
 
 #[test]
@@ -92,6 +74,19 @@ fn modules_import_from_lower_layers_only() {
             let is_allowed = of == own || allowed.contains(&of);
             assert!(is_allowed, "{} imports {import}: {own} must not use {of}", file.display());
         }
+    }
+}
+
+/// The compiler keeps the other crates from importing these modules, not these modules from importing them all.
+#[test]
+fn modules_use_only_the_crates_that_they_need() {
+    for file in sources(Path::new("src")).filter(|file| !is_root(file)) {
+        let text = code(&file);
+        let is_in = |module: &str| file.starts_with(Path::new("src").join(module));
+        let uses_tools = text.contains("podnudge_tools::") && !is_in("cli");
+        assert!(!uses_tools, "{} must not use what no pod needs", file.display());
+        let uses_config = text.contains("podnudge_config::") && (is_in("system") || is_in("state"));
+        assert!(!uses_config, "{} must not use the configuration", file.display());
     }
 }
 

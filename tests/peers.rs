@@ -1,4 +1,4 @@
-//! What podnudge prints for the command lines and environments of other reloaders (`src/compat/`): podnudge accepts it,
+//! What podnudge prints for the command lines and environments of other reloaders (`crates/tools/src/compat/`): podnudge accepts it,
 //! or a remark says what it refuses.
 
 use std::ffi::OsString;

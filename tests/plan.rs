@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use podnudge::plan::{self, Outcome, Restarts, Run, Scenario, Slots};
 use podnudge_core::DrainBefore;
 use podnudge_core::SlotPolicy;
 use podnudge_core::jitter::{Jitter, JitterBy};
+use podnudge_tools::plan::{self, Outcome, Run, Scenario, Slots};
+use podnudge_tools::plan_options::Restarts;
 use serde_json::Value;
 
 use crate::support::podnudge;

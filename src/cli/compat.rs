@@ -1,12 +1,14 @@
-//! What other reloaders are started with: `podnudge compat`, and the translation of the rest. Pure.
+//! What other reloaders are started with: `podnudge compat`, and the translation of the rest. Pure, but for the
+//! `--web-config-file` of prometheus-config-reloader, which is read.
 
 use std::ffi::OsString;
 use std::time::Duration;
 
 use super::{Command, Sources, Stop, Stream, usage};
-use crate::compat::{self, Instead, Run};
 use crate::system::exit::Exit;
+use crate::system::files;
 use podnudge_config as config;
+use podnudge_tools::compat::{self, Instead, Run};
 
 /// How long an init container waits for the file that it is to write from.
 const WAIT: Duration = Duration::from_mins(1);
@@ -15,7 +17,7 @@ const WAIT: Duration = Duration::from_mins(1);
 pub(super) fn command(arguments: &[OsString]) -> Option<Result<Command, Stop>> {
     let configured = |config| Sources { translated: Some(config), ..Sources::default() };
     let printed = |text| Err(Stop { text, stream: Stream::Stdout, exit: Exit::Ok });
-    Some(match compat::run(arguments)? {
+    Some(match compat::run(arguments, &files::read_with_hint)? {
         Ok(Run::Always(config)) => Ok(Command::Run(configured(config))),
         Ok(Run::Once(config)) => Ok(Command::Once(configured(config), WAIT)),
         Ok(Run::Nothing) => printed(String::new()),

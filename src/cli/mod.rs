@@ -30,7 +30,6 @@ pub use help::command;
 pub use load::{LoadError, Sources, load};
 
 use crate::admin::client::{Status, Trigger};
-use crate::plan::Options;
 use crate::preflight::Stage;
 use crate::system::exit::{Exit, sentence};
 use crate::system::surroundings::{Pod, Server, Surroundings};
@@ -38,6 +37,7 @@ use podnudge_config::{self as config, At, FILE, Override, Overrides, Problem, fl
 use podnudge_core::jitter::{self, Replica};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown::{self, Colours};
+use podnudge_tools::plan_options::Options;
 
 /// The command to run.
 #[derive(Debug, Clone)]

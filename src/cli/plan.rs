@@ -7,10 +7,10 @@ use std::time::Duration;
 use clap::ArgMatches;
 
 use super::{Stop, value_of};
-use crate::plan::{Options, Restarts};
 use podnudge_config as config;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
+use podnudge_tools::plan_options::{Options, Restarts};
 
 const DAY: Duration = Duration::from_hours(24);
 const MOST_REPLICAS: u32 = 100_000;

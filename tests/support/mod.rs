@@ -18,6 +18,7 @@ pub(crate) mod memory;
 pub(crate) mod pids;
 pub(crate) mod pod;
 /// The policies of the tests of the core.
+#[cfg(feature = "plan")]
 #[path = "../../crates/core/tests/support/policies.rs"]
 pub(crate) mod policies;
 pub(crate) mod program;

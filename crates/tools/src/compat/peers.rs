@@ -3,40 +3,18 @@
 mod configmap_reload;
 mod given;
 mod k8s_sidecar;
+mod translation;
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::time::Duration;
 
+use super::command::{COMMAND, PROMETHEUS_CONFIG_RELOADER};
 use super::options;
-use super::words::{argument, list, quoted};
-use super::{COMMAND, PROMETHEUS_CONFIG_RELOADER};
+use super::words::{list, quoted};
 use configmap_reload::configmap_reload;
 use given::Remarks;
 use k8s_sidecar::k8s_sidecar;
-use podnudge_core::reason::Reason;
-use podnudge_core::shown;
-
-type Environment = BTreeMap<String, String>;
-
-/// What to start instead of another reloader.
-pub(crate) struct Translation {
-    /// The program whose options or variables these are.
-    peer: &'static str,
-    remarks: Remarks,
-    /// What to start.
-    pub(crate) instead: Instead,
-}
-
-/// What to start.
-pub(crate) enum Instead {
-    /// podnudge with these arguments.
-    Arguments(Vec<String>),
-    /// podnudge with this file, for what options cannot express.
-    File(String),
-    /// Nothing.
-    Nothing,
-}
+use translation::{Environment, option, watch};
+pub use translation::{Instead, Translation};
 
 /// The translation of the command line or the environment of another reloader. `None` if it is of none.
 pub(super) fn translate(arguments: &[String], environment: &Environment) -> Option<Translation> {
@@ -47,51 +25,6 @@ pub(super) fn translate(arguments: &[String], environment: &Environment) -> Opti
             .or_else(|| configmap_reload(arguments))
             .or_else(|| nats_server_config_reloader(arguments))
             .or_else(|| k8s_sidecar(arguments, environment))
-    }
-}
-
-impl Translation {
-    fn new(peer: &'static str, remarks: Remarks, instead: Instead) -> Self {
-        Self { peer, remarks, instead }
-    }
-
-    /// The message, with the problems that podnudge has with what it is to be started with.
-    pub(crate) fn reason(self, is_environment: bool, problems: &[String]) -> Reason {
-        let Self { peer, remarks, instead } = self;
-        let what = if is_environment { "environment" } else { "command line" };
-        let mut message = format!("this is the {what} of {peer}");
-        for remark in remarks {
-            _ = write!(message, "\n  {remark}");
-        }
-        for problem in problems {
-            _ = write!(message, "\n  podnudge refuses in what follows: {problem}");
-        }
-        match instead {
-            Instead::Arguments(arguments) => {
-                let arguments: Vec<String> = arguments.iter().map(|word| argument(word)).collect();
-                _ = write!(
-                    message,
-                    "\n  for podnudge it is:\n    podnudge {}",
-                    arguments.join(" ")
-                );
-            }
-            Instead::File(file) => {
-                _ = write!(
-                    message,
-                    "\n  for podnudge it is `podnudge --config FILE` with this file:"
-                );
-                for line in file.lines() {
-                    let indent = if line.is_empty() { "" } else { "    " };
-                    _ = write!(message, "\n{indent}{line}");
-                }
-            }
-            Instead::Nothing => {}
-        }
-        let mut harmless = shown::message(&message);
-        if harmless != message {
-            harmless = harmless.replacen('\n', "\n  control characters are left out\n", 1);
-        }
-        Reason::new(harmless).hint(format!("docs/migration.md#{peer}"))
     }
 }
 
@@ -114,18 +47,6 @@ fn prometheus_config_reloader(arguments: &[String]) -> Option<Translation> {
         let command = command.into_iter().chain(arguments.iter().cloned()).collect();
         Translation::new(PROMETHEUS_CONFIG_RELOADER, Vec::new(), Instead::Arguments(command))
     })
-}
-
-/// An option of podnudge. A value that begins with a dash must not be taken for another option.
-fn option(name: &str, value: &str) -> Vec<String> {
-    if value.starts_with('-') {
-        return vec![format!("{name}={value}")];
-    }
-    vec![name.to_owned(), value.to_owned()]
-}
-
-fn watch(paths: &[String]) -> Vec<String> {
-    paths.iter().flat_map(|path| option("--watch", path)).collect()
 }
 
 fn config_reloader_sidecar(environment: &Environment) -> Option<Translation> {

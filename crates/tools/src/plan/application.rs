@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::overlap::Span;
-use super::scenario::{Restarts, Scenario};
+use super::scenario::Scenario;
+use crate::plan_options::Restarts;
 use podnudge_core::TargetName;
 use podnudge_core::clock::Moment;
 use podnudge_core::event::{Absence, Alive, Inspection, Proof, Reads, Verified};

@@ -3,9 +3,10 @@
 //! `podnudge compat prometheus-config-reloader` runs podnudge with a translation: the text of a file, which `podnudge_config`
 //! reads like any other. Problems name the option that a part of the text comes from (`podnudge_config::Origin`). For the
 //! others, a command line or an environment that podnudge does not know ends it with one, to be used instead, and with
-//! what podnudge refuses in it (`cli/compat.rs`). Pure, but for the `--web-config-file` of prometheus-config-reloader,
-//! which is read.
+//! what podnudge refuses in it (`src/cli/compat.rs`). Pure: who calls it reads the `--web-config-file` of
+//! prometheus-config-reloader.
 
+mod command;
 mod draft;
 mod options;
 mod peers;
@@ -17,35 +18,18 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-pub(crate) use peers::{Instead, Translation};
-use podnudge_config::Translated;
+use command::PROMETHEUS_CONFIG_RELOADER;
+pub use command::{COMMAND, Read, Run};
+pub use peers::{Instead, Translation};
 use podnudge_core::reason::Reason;
 
-/// The command that runs podnudge with the options of another program.
-pub(crate) const COMMAND: &str = "compat";
-
-/// The program whose options podnudge takes.
-pub(crate) const PROMETHEUS_CONFIG_RELOADER: &str = "prometheus-config-reloader";
-
-/// What podnudge is to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Run {
-    /// Run with this configuration.
-    Always(Translated),
-    /// Write what this configuration says, and end.
-    Once(Translated),
-    /// End: there is nothing to do.
-    Nothing,
-    /// Print this.
-    Print(String),
-}
-
 /// What podnudge is to do if its arguments, the program's name first, are those of prometheus-config-reloader:
-/// below `compat`, or by the name of the program. `None` if they are not.
-pub(crate) fn run(arguments: &[OsString]) -> Option<Result<Run, Reason>> {
+/// below `compat`, or by the name of the program. `None` if they are not. An error if one of them is not
+/// supported, with its name.
+pub fn run(arguments: &[OsString], read: Read<'_>) -> Option<Result<Run, Reason>> {
     let name = arguments.first().and_then(|path| Path::new(path).file_name());
     if name == Some(OsStr::new(PROMETHEUS_CONFIG_RELOADER)) {
-        return Some(prometheus_config_reloader::translate(&texts(arguments.get(1..)?)));
+        return Some(prometheus_config_reloader::translate(&texts(arguments.get(1..)?), read));
     }
     let texts = texts(arguments.get(1..)?);
     let mut words = texts.iter().map(String::as_str);
@@ -60,15 +44,16 @@ pub(crate) fn run(arguments: &[OsString]) -> Option<Result<Run, Reason>> {
         return None;
     }
     let options: Vec<String> = words.map(str::to_owned).collect();
-    let run = prometheus_config_reloader::translate(&options);
+    let run = prometheus_config_reloader::translate(&options, read);
     Some(match run {
         Ok(Run::Always(config) | Run::Once(config)) if print => Ok(Run::Print(config.text)),
         run => run,
     })
 }
 
-/// The translation of a command line, or an environment, of another reloader. `None` if it is of none.
-pub(crate) fn translated(
+/// The translation of a command line, the program's name first, or of an environment of another reloader. `None` if it
+/// is of none.
+pub fn translated(
     arguments: &[OsString],
     environment: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Option<Translation> {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use humantime::format_duration;
 
 use super::outcome::{Outcome, simulate};
-use super::scenario::{Restarts, Scenario, Slots};
+use super::scenario::{Scenario, Slots};
+use crate::plan_options::Restarts;
 use podnudge_core::SlotPolicy;
 
 /// As `max-concurrent` allows.

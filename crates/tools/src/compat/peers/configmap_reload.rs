@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::given::{self, Remarks};
-use super::{Instead, Translation, option, watch};
+use super::translation::{Instead, Translation, option, watch};
 use crate::compat::options::{self, Given};
 use crate::compat::words::{list, quoted};
 

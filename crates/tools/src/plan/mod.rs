@@ -5,7 +5,7 @@
 //! `application.rs`, `kubelet.rs`, `leases.rs`). One simulated rollout on all replicas is a run (`fleet.rs`): one
 //! replica after the other, or all together in the order of time if they share slots. Many runs with random delays give
 //! the figures (`outcome.rs`), and `advice.rs` simulates what it recommends. The same seed gives the same figures.
-//! Pure: `main.rs` prints, and writes the drawing.
+//! Pure: the package podnudge prints, and writes the drawing.
 //!
 //! A command of the core that is new needs an answer in `replica.rs`; a setting that changes how replicas share the
 //! work, one in `options.rs`.
@@ -28,8 +28,8 @@ mod svg;
 mod text;
 
 pub use fleet::{Run, run};
-pub use options::{Options, scenario};
+pub use options::scenario;
 pub use outcome::{Figures, Outcome, Point, simulate};
 pub use overlap::{Span, greatest};
-pub use scenario::{Restarts, Scenario, Slots};
+pub use scenario::{Scenario, Slots};
 pub use show::{Shown, show};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::plan_options::Restarts;
 use podnudge_core::Policy;
 
 /// A rule on several replicas, and changes of its content.
@@ -43,15 +44,6 @@ pub struct Slots {
     pub count: u32,
     /// How long a slot stays taken without being renewed.
     pub duration: Duration,
-}
-
-/// What starts an application again that podnudge has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Restarts {
-    /// The kubelet, with its back-off.
-    Kubelet,
-    /// `podnudge supervise`, at once.
-    Supervised,
 }
 
 impl Scenario {

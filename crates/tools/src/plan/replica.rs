@@ -14,7 +14,8 @@ use super::leases::{Held, Leases};
 use super::overlap::Span;
 use super::random::Random;
 use super::requests::Requests;
-use super::scenario::{Restarts, Scenario};
+use super::scenario::Scenario;
+use crate::plan_options::Restarts;
 use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::command::{Act, Command, Extent, Intent, PodIs};
 use podnudge_core::event::{

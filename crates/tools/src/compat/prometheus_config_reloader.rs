@@ -1,10 +1,10 @@
-//! The options of prometheus-config-reloader, as podnudge's configuration.
+//! The options of prometheus-config-reloader, as podnudge's configuration. Pure.
 //!
 //! Has the `--web-config-file` read, to refuse what podnudge cannot serve.
 
 use std::time::Duration;
 
-use super::Run;
+use super::command::{Read, Run};
 use super::draft::Draft;
 use super::options::{self, Given};
 use super::web_config;
@@ -55,7 +55,7 @@ const MOST_SETTLE: Duration = Duration::from_mins(5);
 ///
 /// # Errors
 /// If one of them is not supported, with its name.
-pub(super) fn translate(arguments: &[String]) -> Result<Run, Reason> {
+pub(super) fn translate(arguments: &[String], read: Read<'_>) -> Result<Run, Reason> {
     let given = options::read(arguments, &OPTIONS, &SWITCHES)?;
     if ["h", "help", "help-long"].iter().any(|switch| given.is_on(switch)) {
         return Ok(Run::Print(HELP.to_owned()));
@@ -69,7 +69,7 @@ pub(super) fn translate(arguments: &[String]) -> Result<Run, Reason> {
         return Ok(once(&given)?.map_or(Run::Nothing, Run::Once));
     }
     let mut draft = Draft::default();
-    agent(&mut draft, &given, watch_interval)?;
+    agent(&mut draft, &given, watch_interval, read)?;
     draft.add("\n[[rule]]\nname = \"reload\"\n");
     watch(&mut draft, &given)?;
     timing(&mut draft, &given)?;
@@ -95,9 +95,14 @@ fn once(given: &Given) -> Result<Option<Translated>, Reason> {
     Ok(Some(draft.finish()))
 }
 
-fn agent(draft: &mut Draft, given: &Given, watch_interval: Duration) -> Result<(), Reason> {
+fn agent(
+    draft: &mut Draft,
+    given: &Given,
+    watch_interval: Duration,
+    read: Read<'_>,
+) -> Result<(), Reason> {
     if let Some(file) = given.last("web-config-file") {
-        web_config::refuse(&file)?;
+        web_config::refuse(&file, read)?;
     }
     draft.add("[agent]\n");
     draft.set("listen-address", "listen", &quoted(&listen(given)?));

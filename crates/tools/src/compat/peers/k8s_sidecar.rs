@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::given::{self, Remarks};
-use super::{Environment, Instead, Translation};
+use super::translation::{Environment, Instead, Translation};
 use crate::compat::options::{self, Given};
 use crate::compat::words::{list, quoted};
 

@@ -4,10 +4,11 @@ use humantime::format_duration;
 use serde::Serialize;
 
 use super::advice::advice;
-use super::options::{Options, scenario};
+use super::options::scenario;
 use super::outcome::{Outcome, simulate};
-use super::scenario::{Restarts, Scenario};
+use super::scenario::Scenario;
 use super::{svg, text};
+use crate::plan_options::{Options, Restarts};
 use podnudge_config::Config;
 use podnudge_core::jitter::JitterBy;
 use podnudge_core::reason::Reason;

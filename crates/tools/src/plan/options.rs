@@ -1,47 +1,12 @@
 //! From the configuration and the options of the command to what is simulated.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use super::scenario::{Restarts, Scenario, Slots};
+use super::scenario::{Scenario, Slots};
+use crate::plan_options::Options;
 use podnudge_config::{Config, Rule};
 use podnudge_core::Hold;
 use podnudge_core::event::VolumeId;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
-
-/// The options of `podnudge plan`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    /// The rule, by its name; `None` for the only one.
-    pub rule: Option<String>,
-    /// How many replicas there are.
-    pub replicas: u32,
-    /// How long an action that is no restart interrupts the application.
-    pub downtime: Duration,
-    /// The time from the start of the application to its readiness.
-    pub start_time: Duration,
-    /// The kubelet's `syncFrequency`, or zero.
-    pub sync_period: Duration,
-    /// How long the endpoints of a Service take to follow the readiness of a pod.
-    pub endpoint_delay: Duration,
-    /// What starts the application again.
-    pub restarts: Restarts,
-    /// With fewer replicas up than this, there is an outage.
-    pub min_available: u32,
-    /// The number of changes of the content.
-    pub changes: u32,
-    /// The time between two changes.
-    pub every: Duration,
-    /// The number of runs; `None` for one that takes seconds.
-    pub runs: Option<u32>,
-    /// The seed of the runs.
-    pub seed: u64,
-    /// Where to write a drawing.
-    pub svg: Option<PathBuf>,
-    /// Print JSON instead of text.
-    pub json: bool,
-}
 
 /// The most replicas that are simulated in all runs together, unless `runs` asks for more.
 const MOST_REPLICAS: u32 = 100_000;

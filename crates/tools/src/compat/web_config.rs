@@ -1,13 +1,11 @@
 //! The `--web-config-file` of prometheus-config-reloader: podnudge serves its metrics without TLS and without
-//! users, so it must not start where the file asks for them.
-//!
-//! Reads the file.
+//! users, so it must not start where the file asks for them. Pure.
 
 use std::path::Path;
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
-use crate::system::files;
+use super::command::Read;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 
@@ -20,8 +18,8 @@ const HARMLESS: &str = "http_server_config";
 ///
 /// # Errors
 /// If it has a key but `http_server_config`, or cannot be read as one YAML map.
-pub(super) fn refuse(file: &str) -> Result<(), Reason> {
-    let content = files::read_with_hint(Path::new(file), LARGEST)?;
+pub(super) fn refuse(file: &str, read: Read<'_>) -> Result<(), Reason> {
+    let content = read(Path::new(file), LARGEST)?;
     let text = std::str::from_utf8(&content).map_err(|_| "it is not UTF-8 text".to_owned());
     text.and_then(find_refused).map_err(|why| {
         let file = shown::text(file);

@@ -1,0 +1,10 @@
+//! What no pod needs: the translation of other reloaders' options ([`compat`]), and the simulation of a change on all
+//! replicas ([`plan`]).
+//!
+//! Pure: it gets the configuration, options and the content of files, and returns texts.
+
+#[cfg(feature = "compat")]
+pub mod compat;
+#[cfg(feature = "plan")]
+pub mod plan;
+pub mod plan_options;
