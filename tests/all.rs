@@ -40,7 +40,6 @@ mod evidence;
 mod halts;
 mod host_pid;
 mod hostile;
-mod hostile_table;
 mod http;
 mod interrupted;
 mod invariants;
@@ -69,7 +68,6 @@ mod preflight;
 mod presets;
 mod process;
 mod programs;
-mod promises;
 #[cfg(feature = "tls")]
 mod proof_by_tls;
 mod proofs;
@@ -85,6 +83,7 @@ mod rights;
 mod schema;
 #[cfg(feature = "cluster")]
 mod services;
+mod shipped;
 mod sigwait;
 #[cfg(feature = "cluster")]
 #[expect(clippy::unchecked_time_subtraction, reason = "a test fails by panicking")]

@@ -171,39 +171,47 @@ fn a_file_that_is_too_large_is_refused_with_the_limit() {
     }
 }
 
-/// Little content may stand for much: what is refused and what is written are bounded under the limit of the shipped
-/// manifests, by both forms. The binary is the one that ships.
-#[test]
-fn gzip_of_any_content_is_expanded_or_refused_under_the_memory_limit() {
-    let binary = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let binary = binary.join("target/x86_64-unknown-linux-gnu/release/podnudge");
-    assert!(binary.exists(), "{} is not built: run ./test", binary.display());
-    for (mebibytes, exit_code) in [(16, Some(0)), (17, Some(65))] {
-        let plain = "\0".repeat(mebibytes << 20);
-        let mut pod = Pod::new();
-        pod.config.write(&compressed(&plain));
-        let file = pod.at("podnudge.toml");
-        let text = format!(
-            "[[rule]]\nwatch = \"{}\"\nhttp.url = \"http://127.0.0.1:9/\"\n\
-             expand = {{ file = \"{}\", to = \"{}\" }}\n",
-            pod.at("config"),
-            pod.at("config/prometheus.yaml.gz"),
-            pod.at("config_out/prometheus.env.yaml"),
-        );
-        fs::write(&file, text).unwrap();
-        let drop_in = ["compat", "prometheus-config-reloader", "--watch-interval=0"];
-        let drop_in = drop_in.map(str::to_owned).into_iter().chain(pod.files()).collect();
-        for arguments in [drop_in, ["once", "--config", &file].map(str::to_owned).to_vec()] {
-            let limit = MemoryLimit::new(32 << 20);
-            let mut peak = limit.measure();
-            let mut init = limit.command(&binary);
-            init.args(&arguments);
-            let (log, ended) = output(init);
-            println!("{mebibytes} MiB, {}: at most {} KiB", arguments[0], peak.read());
-            assert_eq!((ended, limit.ended()), (exit_code, 0), "{log}");
-            let written = fs::read(pod.at("config_out/prometheus.env.yaml")).unwrap_or_default();
-            assert!(written == if exit_code == Some(0) { plain.as_bytes() } else { b"" }, "{log}");
-            drop(fs::remove_file(pod.at("config_out/prometheus.env.yaml")));
+/// With the binary that ships.
+mod shipped {
+    use super::*;
+    use crate::shipped::{FULL, binary};
+
+    /// Little content may stand for much: what is refused and what is written are bounded under the limit of the shipped
+    /// manifests, by both forms. The binary is the one that ships.
+    #[test]
+    fn gzip_of_any_content_is_expanded_or_refused_under_the_memory_limit() {
+        let binary = binary(FULL);
+        for (mebibytes, exit_code) in [(16, Some(0)), (17, Some(65))] {
+            let plain = "\0".repeat(mebibytes << 20);
+            let mut pod = Pod::new();
+            pod.config.write(&compressed(&plain));
+            let file = pod.at("podnudge.toml");
+            let text = format!(
+                "[[rule]]\nwatch = \"{}\"\nhttp.url = \"http://127.0.0.1:9/\"\n\
+                 expand = {{ file = \"{}\", to = \"{}\" }}\n",
+                pod.at("config"),
+                pod.at("config/prometheus.yaml.gz"),
+                pod.at("config_out/prometheus.env.yaml"),
+            );
+            fs::write(&file, text).unwrap();
+            let drop_in = ["compat", "prometheus-config-reloader", "--watch-interval=0"];
+            let drop_in = drop_in.map(str::to_owned).into_iter().chain(pod.files()).collect();
+            for arguments in [drop_in, ["once", "--config", &file].map(str::to_owned).to_vec()] {
+                let limit = MemoryLimit::new(32 << 20);
+                let mut peak = limit.measure();
+                let mut init = limit.command(&binary);
+                init.args(&arguments);
+                let (log, ended) = output(init);
+                println!("{mebibytes} MiB, {}: at most {} KiB", arguments[0], peak.read());
+                assert_eq!((ended, limit.ended()), (exit_code, 0), "{log}");
+                let written =
+                    fs::read(pod.at("config_out/prometheus.env.yaml")).unwrap_or_default();
+                assert!(
+                    written == if exit_code == Some(0) { plain.as_bytes() } else { b"" },
+                    "{log}"
+                );
+                drop(fs::remove_file(pod.at("config_out/prometheus.env.yaml")));
+            }
         }
     }
 }

@@ -337,44 +337,48 @@ fn without_eager_sync_there_is_not_one_request() {
     assert_eq!(pod.server.reviews(), Vec::<Value>::new());
 }
 
-/// An API server whose watches send the beginning of a line, and nothing more: 16 of just under 1 MiB are more than
-/// podnudge may hold. The binary is the one that ships.
-#[test]
-fn unfinished_lines_of_many_watches_are_bounded_under_the_memory_limit() {
-    const OBJECTS: usize = 16;
-    let binary = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let binary = binary.join("target/x86_64-unknown-linux-gnu/release/podnudge");
-    assert!(binary.exists(), "{} is not built: run ./test", binary.display());
-    let scene = Scene::with(&[("a.conf", "0")]);
-    let watches = Arc::new(AtomicUsize::new(0));
-    let begun = Arc::clone(&watches);
-    let server = http::server(move |stream| {
-        let begun = Arc::clone(&begun);
-        thread::spawn(move || begin_a_line(stream, &begun));
-    });
-    let server = server.strip_suffix("/-/reload").unwrap();
-    let objects: Vec<String> = (0..OBJECTS).map(|n| format!("\"configmap/c{n}\"")).collect();
-    let text = format!(
-        "[cluster]\nurl = \"{server}\"\nnamespace = \"test\"\ntoken-file = \"FOLDER/token\"\n\
-         eager-sync = true\nobjects = [{}]\n\
-         [[rule]]\nwatch = \"FOLDER/volume\"\nsettle = \"0s\"\non-start = \"never\"\nhttp.url = \"{}\"\n",
-        objects.join(", "),
-        scene.application().url(),
-    );
-    scene.write("token", "token");
-    let limit = MemoryLimit::new(32 << 20);
-    let mut peak = limit.measure();
-    let mut command = limit.command(&binary);
-    command.args(["--log", "json", "--listen", "off", "--config"]);
-    command.arg(scene.write("podnudge.toml", &text)).env("POD_NAME", "web-0");
-    let mut agent = Agent::spawn(scene.folder.path(), command);
-    wait_until("each line was given up, and its object watched again", || {
-        assert!(!agent.has_ended(), "podnudge ended: {}", agent.log());
-        watches.load(Ordering::SeqCst) >= 3 * OBJECTS
-    });
-    println!("{OBJECTS} watches with unfinished lines: at most {} KiB", peak.read());
-    assert_eq!(limit.ended(), 0, "the kernel has ended a process");
-    assert!(agent.stop().success());
+/// With the binary that ships.
+mod shipped {
+    use super::*;
+    use crate::shipped::{FULL, binary};
+
+    /// An API server whose watches send the beginning of a line, and nothing more: 16 of just under 1 MiB are more than
+    /// podnudge may hold. The binary is the one that ships.
+    #[test]
+    fn unfinished_lines_of_many_watches_are_bounded_under_the_memory_limit() {
+        const OBJECTS: usize = 16;
+        let binary = binary(FULL);
+        let scene = Scene::with(&[("a.conf", "0")]);
+        let watches = Arc::new(AtomicUsize::new(0));
+        let begun = Arc::clone(&watches);
+        let server = http::server(move |stream| {
+            let begun = Arc::clone(&begun);
+            thread::spawn(move || begin_a_line(stream, &begun));
+        });
+        let server = server.strip_suffix("/-/reload").unwrap();
+        let objects: Vec<String> = (0..OBJECTS).map(|n| format!("\"configmap/c{n}\"")).collect();
+        let text = format!(
+            "[cluster]\nurl = \"{server}\"\nnamespace = \"test\"\ntoken-file = \"FOLDER/token\"\n\
+             eager-sync = true\nobjects = [{}]\n\
+             [[rule]]\nwatch = \"FOLDER/volume\"\nsettle = \"0s\"\non-start = \"never\"\nhttp.url = \"{}\"\n",
+            objects.join(", "),
+            scene.application().url(),
+        );
+        scene.write("token", "token");
+        let limit = MemoryLimit::new(32 << 20);
+        let mut peak = limit.measure();
+        let mut command = limit.command(&binary);
+        command.args(["--log", "json", "--listen", "off", "--config"]);
+        command.arg(scene.write("podnudge.toml", &text)).env("POD_NAME", "web-0");
+        let mut agent = Agent::spawn(scene.folder.path(), command);
+        wait_until("each line was given up, and its object watched again", || {
+            assert!(!agent.has_ended(), "podnudge ended: {}", agent.log());
+            watches.load(Ordering::SeqCst) >= 3 * OBJECTS
+        });
+        println!("{OBJECTS} watches with unfinished lines: at most {} KiB", peak.read());
+        assert_eq!(limit.ended(), 0, "the kernel has ended a process");
+        assert!(agent.stop().success());
+    }
 }
 
 /// Answers a list with its object, and a watch with the beginning of a line.

@@ -1,4 +1,4 @@
-//! Hostile input besides the table (`hostile_table.rs`): what podnudge says of files, what links and
+//! Hostile input besides the table (`shipped/hostile_table.rs`): what podnudge says of files, what links and
 //! neighbours obtain, and a log that nobody reads.
 
 use std::fs;

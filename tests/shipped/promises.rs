@@ -2,13 +2,14 @@
 //! without TLS. `./test` builds them.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Instant;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::{FULL, PLAIN, binary};
 #[cfg(feature = "tls")]
 use crate::proof_by_tls;
 #[cfg(feature = "tls")]
@@ -28,23 +29,13 @@ struct Shipped {
 }
 
 const SHIPPED: [Shipped; 2] = [
-    Shipped {
-        path: "target/x86_64-unknown-linux-gnu/release/podnudge",
-        largest: 5 * MIB,
-        most_memory: 5 * MIB,
-    },
-    Shipped {
-        path: "target/plain/x86_64-unknown-linux-gnu/release/podnudge",
-        largest: 7 * MIB / 2,
-        most_memory: 17 * MIB / 4,
-    },
+    Shipped { path: FULL, largest: 5 * MIB, most_memory: 5 * MIB },
+    Shipped { path: PLAIN, largest: 7 * MIB / 2, most_memory: 17 * MIB / 4 },
 ];
 
 impl Shipped {
     fn binary(&self) -> PathBuf {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.path);
-        assert!(path.exists(), "{} is not built: run ./test", self.path);
-        path
+        binary(self.path)
     }
 }
 

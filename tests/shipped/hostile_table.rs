@@ -14,11 +14,13 @@ mod requests;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
 use answers::Server;
+
+use super::{FULL, binary};
 
 use crate::support::{Agent, Application, Kubelet, MemoryLimit, ask, payload, wait_until};
 
@@ -79,9 +81,7 @@ struct Scene {
 
 impl Scene {
     fn start() -> Self {
-        let binary = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let binary = binary.join("target/x86_64-unknown-linux-gnu/release/podnudge");
-        assert!(binary.exists(), "{} is not built: run ./test", binary.display());
+        let binary = binary(FULL);
         let limit = MemoryLimit::new(LIMIT);
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().display().to_string();
@@ -162,7 +162,7 @@ impl Scene {
     /// Another text around the same certificate.
     fn renew(&mut self) {
         self.writes += 1;
-        let content = format!("{}\n{}", self.writes, include_str!("pem/ec.crt"));
+        let content = format!("{}\n{}", self.writes, include_str!("../pem/ec.crt"));
         self.write("handshake", content.into_bytes());
     }
 

@@ -1,0 +1,20 @@
+//! Tests of the binaries that ship. `./test` builds these while the other tests run, and runs all tests with `shipped`
+//! in their names last.
+
+mod contents;
+mod hostile_table;
+mod promises;
+
+use std::path::{Path, PathBuf};
+
+/// The binary that ships.
+pub(crate) const FULL: &str = "target/x86_64-unknown-linux-gnu/release/podnudge";
+/// The one without TLS, the page, `podnudge plan` and `podnudge compat`.
+pub(crate) const PLAIN: &str = "target/plain/x86_64-unknown-linux-gnu/release/podnudge";
+
+/// The path of a binary that ships.
+pub(crate) fn binary(path: &str) -> PathBuf {
+    let binary = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    assert!(binary.exists(), "{path} is not built: run ./test");
+    binary
+}
