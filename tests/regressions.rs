@@ -375,9 +375,9 @@ fn assert_rolled_back_late(action: &str) {
     let config = pod.path("config/app.conf").display().to_string();
     let fails = format!("if grep -qs broken {config}; then sleep 2; exit 1; fi");
     let end = pod.path("end").display().to_string();
-    // A kubelet starts it again after a second or more.
+    // A kubelet starts it again after a second or more. A read within one tick of the publication may be missed.
     let script = format!(
-        "sleep 2; trap '{fails}' HUP; {fails}; while :; do sleep 0.05; rm {end} 2>/dev/null && exit; done"
+        "sleep 2; trap 'sleep 0.05; {fails}' HUP; {fails}; while :; do sleep 0.05; rm {end} 2>/dev/null && exit; done"
     );
     let application = pod.0.supervised(&script);
     let podnudge = pod.nudge(&format!(

@@ -53,8 +53,9 @@ fn shown(scene: &Scene, agent: &Agent) -> String {
 fn normalised(text: &str, folder: &Path) -> String {
     let mut text = text.replace(folder.to_str().unwrap(), "FOLDER");
     for (pattern, with) in [
-        // The other processes of this machine.
-        (r#"(others:? *|"others": ")\d[^\n"]*"#, "${1}OTHERS"),
+        // The other processes of this machine, whose names may have quotes.
+        (r#"("others": ")\d(?:[^"\\]|\\.)*"#, "${1}OTHERS"),
+        (r"(others: +)\d.*", "${1}OTHERS"),
         (r"\b\d+ \((\w+)\)", "PID ($1)"),
         (r"(pid|process) \d+", "$1 PID"),
         (r"in \d[\dhms ]*", "in TIME"),
