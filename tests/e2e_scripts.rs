@@ -146,3 +146,19 @@ fn an_e2e_test_with_failed_checks_ends_with_1() {
     copy.ends_with(script, "FAILED: 1 checks");
     assert!(copy.output().contains("the end"));
 }
+
+/// A process has another name than its file.
+#[test]
+fn the_parts_look_for_podnudge_by_the_name_that_its_process_has() {
+    let wanted = format!("= {} ]", podnudge::process::marks::AGENT.to_str().unwrap());
+    let parts = Path::new(env!("CARGO_MANIFEST_DIR")).join("k8s/e2e/parts");
+    let mut found = 0;
+    for part in fs::read_dir(parts).unwrap() {
+        let text = fs::read_to_string(part.unwrap().path()).unwrap();
+        for line in text.lines().filter(|line| line.contains("[ \"$name\" = podnudge")) {
+            assert!(line.contains(&wanted), "{line}");
+            found += 1;
+        }
+    }
+    assert_eq!(found, 2);
+}

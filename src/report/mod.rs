@@ -141,10 +141,10 @@ mod tests {
     use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
-    use podnudge_core::preflight::{Problem, ProblemKind};
     use podnudge_core::evidence::Evidence;
     use podnudge_core::fact::{Attempt, Basis, Occasion};
     use podnudge_core::kubelet::StartDelay;
+    use podnudge_core::preflight::{Problem, ProblemKind};
     use podnudge_core::snapshot::{Changes, Digest, Key};
 
     #[derive(Clone, Default)]
