@@ -117,7 +117,10 @@ fn a_planted_state_file_is_said_and_replaced() {
         ("mkfifo $1", "a device, pipe or socket"),
         ("mkdir -p $1/below", "a directory"),
         ("head -c 1M /dev/zero > $1", "larger than 64 KiB"),
-        ("printf '{\"digest\":\"\\033[2J\",\"at\":1}' > $1", "holds no digest"),
+        (
+            "printf '{\"version\":3,\"clock\":{\"wall\":0,\"since-boot\":0,\"boot\":null},\"memory\":{\"known\":{\"running\":\"\\033[2J\",\"evidence\":\"none\",\"at\":1}}}' > $1",
+            "holds no digest",
+        ),
     ];
     for (plant, said) in plants {
         let mut scene = Scene::with(&[("app.conf", "1")]);

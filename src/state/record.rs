@@ -14,7 +14,7 @@ use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::memory::Memory;
 use podnudge_core::shown;
 
-/// The version that is written and read.
+/// The version that is written, and the highest that is read.
 pub(super) const VERSION: u32 = 3;
 
 /// The longest message and the longest hint of a reason, in bytes.
@@ -26,7 +26,7 @@ const MAX_UID: usize = 100;
 /// Why a file is not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unusable {
-    /// podnudge did not write it.
+    /// No podnudge wrote it, or one from before the first release.
     Invalid,
     /// A podnudge with a newer format wrote it.
     Newer(u32),
@@ -85,9 +85,10 @@ pub(super) fn parse(text: &[u8], now: Now, boot: Option<&str>) -> Result<Memory,
 
 /// The memory without what is longer, or more, than what podnudge writes.
 fn bounded(mut memory: Memory) -> Memory {
+    // Not by `drain` and `truncate`: they keep the memory of what another process may have written.
     let surplus = memory.restarts.len().saturating_sub(Memory::MOST_RESTARTS);
-    memory.restarts.drain(..surplus);
-    memory.halts.truncate(Memory::MOST_HALTS);
+    memory.restarts = memory.restarts.split_off(surplus);
+    memory.halts = memory.halts.into_iter().take(Memory::MOST_HALTS).collect();
     memory.pod = memory.pod.filter(|uid| uid.len() <= MAX_UID);
     for reason in memory.reasons_mut() {
         reason.message = shown::block(&reason.message, MAX_MESSAGE);
@@ -213,9 +214,19 @@ mod tests {
         let memory = json["memory"].as_object_mut().expect("it is there");
         let removed = ["slot", "halts", "drained-since", "pod"].map(|field| memory.remove(field));
         assert!(removed.iter().all(Option::is_some), "{removed:?}");
+        let rollout = memory["rollout"].as_object_mut().expect("it is there");
+        let removed =
+            ["is-suspect", "is-in-new-pod", "pod-ends"].map(|field| rollout.remove(field));
+        assert!(removed.iter().all(Option::is_some), "{removed:?}");
         let memory = parse(json.to_string().as_bytes(), now, Some("boot-1")).expect("it is valid");
+        let rollout = full().rollout.map(|rollout| SavedRollout {
+            is_suspect: false,
+            is_in_new_pod: false,
+            pod_ends: 0,
+            ..rollout
+        });
         let (slot, halts, drained_since, pod) = (None, Vec::new(), None, None);
-        assert_eq!(memory, Memory { slot, halts, drained_since, pod, ..full() });
+        assert_eq!(memory, Memory { rollout, slot, halts, drained_since, pod, ..full() });
     }
 
     #[test]

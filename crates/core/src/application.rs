@@ -37,7 +37,7 @@ pub(crate) struct Application {
     reads: Reads,
     running: Running,
     /// Whether the first scan is complete.
-    is_started: bool,
+    has_scanned: bool,
     verdicts: Verdicts,
     rate: Rate,
     /// The last rollout's content, until it is the last good generation. Only without a rollout.
@@ -72,7 +72,7 @@ impl Application {
         Self {
             reads,
             running: Running::default(),
-            is_started: false,
+            has_scanned: false,
             verdicts: Verdicts::found(published.quarantined),
             rate: Rate::default(),
             trial: None,
@@ -131,8 +131,8 @@ impl Application {
     }
 
     /// Whether the first scan is complete.
-    pub(crate) fn is_started(&self) -> bool {
-        self.is_started
+    pub(crate) fn has_scanned(&self) -> bool {
+        self.has_scanned
     }
 
     /// Whether an inspection of the target is pending.
@@ -145,12 +145,12 @@ impl Application {
 
     /// Whether the first scan is complete and no inspection of the target is pending.
     pub(crate) fn is_resolved(&self) -> bool {
-        self.is_started && !self.is_inspecting()
+        self.has_scanned && !self.is_inspecting()
     }
 
     /// Handles the first complete scan.
     pub(crate) fn first_scan(&mut self, now: Now, disk: OnDisk) -> Conclusion {
-        self.is_started = true;
+        self.has_scanned = true;
         match &mut self.reads {
             Reads::Volumes(volumes) => volumes.first_scan(now, disk),
             Reads::Published(generations) => {
@@ -199,16 +199,17 @@ impl Application {
         disk: OnDisk,
         source: &Source,
     ) -> Conclusion {
-        let conclusion = match &mut self.reads {
+        match &mut self.reads {
             Reads::Volumes(volumes) => {
-                volumes.inspected(now, target, disk, source, self.running.digest())
+                let running = self.running.digest();
+                let conclusion = volumes.inspected(now, target, disk, source, running);
+                if conclusion == Conclusion::RollOut {
+                    self.running.forget();
+                }
+                conclusion
             }
             Reads::Published(generations) => generations.inspected(target),
-        };
-        if conclusion == Conclusion::RollOut {
-            self.running.forget();
         }
-        conclusion
     }
 
     /// It runs this digest: nothing is sent.

@@ -116,7 +116,8 @@ pub(super) fn evaluate(candidate: &Candidate, ctx: &Conditions<'_>) -> Gate {
     }
     // Last: whoever has a slot uses it at once.
     match &ctx.permit {
-        Answer::Go | Answer::Turn { .. } => Gate::Open,
+        Answer::Go => Gate::Open,
+        Answer::Turn { at, why } => Gate::Closed(Closed::Held(Some(*at), why.clone())),
         Answer::Wait(reason) => Gate::Claim(reason.cloned()),
         Answer::Halted(reason) => Gate::Claim(Some((*reason).clone())),
     }

@@ -116,17 +116,22 @@ pub struct SavedRollout {
     /// The current attempt, or the one that has failed; from 1.
     pub attempt: u32,
     /// Whether a person triggered it.
+    #[serde(default)]
     pub is_triggered: bool,
     /// Whether the attempt restarts the target instead of running the rule's actions.
+    #[serde(default)]
     pub is_restart: bool,
     /// Whether there is evidence against the content.
+    #[serde(default)]
     pub is_suspect: bool,
     /// When podnudge began to end the target, if it did and the outcome was not known yet. Saved before the
     /// target is ended.
     pub restart_began: Option<Moment>,
     /// How often podnudge has ended for this attempt, so that the kubelet restarts the pod. Saved before it ends.
+    #[serde(default)]
     pub pod_ends: u32,
     /// Whether the pod was replaced since by another one, which is only to be verified.
+    #[serde(default)]
     pub is_in_new_pod: bool,
     /// The time of the next attempt, if this one has failed.
     pub retry_at: Option<Moment>,

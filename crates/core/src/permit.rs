@@ -43,6 +43,7 @@ pub(crate) struct Permit {
     slot: Slot,
     /// What the slot is for, besides an action that is near.
     used: Use,
+    /// Content that failed on a replica.
     halts: Halts,
     drain: Drain,
     outage: Outage,
@@ -100,7 +101,7 @@ impl Permit {
         fact
     }
 
-    /// Whether a rule may do this now.
+    /// Whether a rule may do this now. Replicas take turns by the clock or share slots, and not both.
     pub(crate) fn ask(
         &self,
         ask: Ask,
@@ -108,6 +109,7 @@ impl Permit {
         replica: &Replica,
         policy: &PermitPolicy,
     ) -> Answer<'_> {
+        debug_assert!(policy.turns.is_none() || policy.slot.is_none(), "a turn hides a slot");
         if ask == Ask::Nothing {
             return Answer::Go;
         }
@@ -228,7 +230,7 @@ impl Permit {
     }
 
     fn release(&mut self, id: RuleId, out: &mut VecDeque<Command>) {
-        self.halts.forget();
+        self.halts.forget_known();
         if self.slot.release() {
             out.push_back(Command::Release(id));
         }

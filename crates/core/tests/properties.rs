@@ -800,6 +800,11 @@ proptest! {
             let before = work(&world);
             let wait = reported.0.saturating_sub(world.now.wall.0);
             world.run_for(wait.saturating_sub(Duration::from_nanos(1)));
+            // The outcome of a trial is unknown, too: an application that ends meanwhile has its content rolled back.
+            let rollbacks = world.status().rules.swap_remove(0).counters.rollbacks;
+            if rollbacks > rule.counters.rollbacks {
+                continue;
+            }
             prop_assert_eq!(work(&world), before, "{:?} at {:?}", rule, world.now);
             world.run_for(wait.min(Duration::from_nanos(1)));
             prop_assert!(work(&world) > before, "{:?} at {:?}", rule, world.now);

@@ -22,7 +22,7 @@ impl Verdicts {
     }
 
     /// Whether this content is not to be rolled out without a trigger.
-    pub(crate) fn rule_out(&self, digest: Digest) -> bool {
+    pub(crate) fn are_against(&self, digest: Digest) -> bool {
         self.quarantine_reason(digest).is_some()
             || self.given_up.as_ref().is_some_and(|given_up| given_up.digest == digest)
     }

@@ -137,8 +137,8 @@ impl Volumes {
     /// Looks for evidence that the application runs the content on disk, if there is none: it may have started since.
     pub(super) fn look_for_evidence(&mut self, disk: Digest, running: &Running) -> Conclusion {
         // The process that has opened nothing may have started after the content was in place, too.
-        let is_proven = running.evidence().is_proof() || running.evidence() == Evidence::Unread;
-        if self.is_inspecting() || running.digest() != Some(disk) || is_proven {
+        let is_settled = running.evidence().is_proof() || running.evidence() == Evidence::Unread;
+        if self.is_inspecting() || running.digest() != Some(disk) || is_settled {
             return Conclusion::Nothing;
         }
         self.inspect(Question::Later)

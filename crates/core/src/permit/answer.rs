@@ -17,8 +17,8 @@ pub(crate) enum Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// Whether a slot is what it lacks.
-    pub(crate) fn lacks_slot(&self) -> bool {
+    /// Whether it has no slot, or must not use the one that it has for this content.
+    pub(crate) fn withholds_slot(&self) -> bool {
         matches!(self, Self::Wait(_) | Self::Halted(_))
     }
 }

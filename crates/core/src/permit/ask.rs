@@ -22,7 +22,7 @@
 use crate::command::Intent;
 use crate::snapshot::Digest;
 
-/// What the rule needs a slot for.
+/// What the rule needs a slot, or its turn, for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Ask {
     /// For nothing: it is given back.
@@ -45,7 +45,7 @@ pub(crate) enum Nearness {
     Next,
 }
 
-/// What the answer follows from.
+/// What an ask follows from.
 #[derive(Debug, Clone)]
 pub(super) struct Situation {
     /// What the slot was asked for.

@@ -17,7 +17,7 @@ const MOST_ELSEWHERE: usize = 8;
 pub(super) struct Halts {
     /// The digests that failed on another replica, by the last answer about each.
     elsewhere: Vec<(Digest, Reason)>,
-    /// Content that failed, and became the business of this replica.
+    /// Content that failed, here or elsewhere, and what became of it here.
     doubted: Option<(Digest, Doubt)>,
     /// What the other replicas are still to be told, the oldest first.
     untold: Vec<Untold>,
@@ -105,7 +105,7 @@ impl Halts {
     }
 
     /// No slot is wanted any more: what is known may get old.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn forget_known(&mut self) {
         (self.elsewhere, self.doubted) = (Vec::new(), None);
     }
 }

@@ -14,7 +14,7 @@ impl Rollout {
         ctx: &Context<'_>,
         progress: &mut Progress,
     ) {
-        self.has_delivered(progress);
+        self.count_as_delivered(progress);
         self.step = Step::Verifying(Verification::new(ctx.now.mono, false, unproven, ctx.policy));
     }
 
@@ -25,7 +25,7 @@ impl Rollout {
         ctx: &Context<'_>,
         progress: &mut Progress,
     ) {
-        self.has_delivered(progress);
+        self.count_as_delivered(progress);
         self.verify_start(unproven, ctx);
     }
 
@@ -44,7 +44,7 @@ impl Rollout {
     }
 
     /// The action was sent, as far as others are concerned.
-    pub(super) fn has_delivered(&mut self, progress: &mut Progress) {
+    pub(super) fn count_as_delivered(&mut self, progress: &mut Progress) {
         progress.effect(Effect::Interrupted);
         progress.effect(Effect::Delivered);
         self.refusals = 0;

@@ -112,7 +112,7 @@ impl Rollout {
             self.is_triggered = false;
         }
         self.is_in_turn = self.may_use_turn(waited_for, at, ctx);
-        if self.is_held_back(waited_for, ctx, progress) {
+        if self.hold_back(waited_for, ctx, progress) {
             return;
         }
         if ctx.needs_publish {

@@ -75,8 +75,8 @@ impl Rollout {
 
     /// Holds back what follows this wait, if it must not be done: the content failed on another replica meanwhile, the
     /// restart budget is exhausted, or the application may read what is published, and the other replicas do not
-    /// permit that yet. Returns whether it does.
-    pub(super) fn is_held_back(
+    /// permit that yet. That may end the rollout. Returns whether it does so.
+    pub(super) fn hold_back(
         &mut self,
         waited_for: WaitFor,
         ctx: &Context<'_>,

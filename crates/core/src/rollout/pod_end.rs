@@ -100,7 +100,7 @@ impl Rollout {
     /// The pod is being deleted: podnudge waits to be ended with it.
     pub(super) fn evicted(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
         progress.report(Fact::Evicted(self.digest()));
-        self.has_delivered(progress);
+        self.count_as_delivered(progress);
         let until = ctx.now.mono.after(ctx.policy.rollout.evict_wait.unwrap_or_default());
         self.wait(
             WaitFor::Deletion,

@@ -42,7 +42,7 @@ impl Rule {
         self.intake.is_triggered(disk, running)
             || (running != Some(disk)
                 && !is_rolled_out
-                && !self.application.verdicts().rule_out(disk))
+                && !self.application.verdicts().are_against(disk))
     }
 
     /// Starts the checks of the candidate, or of what is retried. What has to wait for them is recorded.

@@ -39,7 +39,7 @@ impl Rule {
     /// Whether the first scan is still to tell what is on disk. One that has found a volume missing or unreadable may
     /// be the last one for long.
     pub(super) fn awaits_first_scan(&self) -> bool {
-        !self.application.is_started()
+        !self.application.has_scanned()
             && !self.intake.source().is_missing_a_volume()
             && self.intake.source().unreadable().is_none()
     }

@@ -40,7 +40,7 @@ impl Rule {
         let has_lost = |rollout: &Rollout| {
             rollout.is_draining()
                 && self.needs_permit(rollout)
-                && self.answer_for_rollout(now, rollout).lacks_slot()
+                && self.answer_for_rollout(now, rollout).withholds_slot()
         };
         let has_lost = self.rollout.as_ref().is_some_and(has_lost);
         if has_lost {

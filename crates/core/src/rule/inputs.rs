@@ -52,7 +52,7 @@ impl Rule {
         self.application.scanned(disk.digest);
         self.intake.record_keys(disk.digest, self.runs(), &self.policy);
         self.look_at_certificates(disk.digest, out);
-        let conclusion = if !self.application.is_started() && !self.application.is_inspecting() {
+        let conclusion = if !self.application.has_scanned() && !self.application.is_inspecting() {
             self.first_scan(now, disk, out)
         } else if self.application.is_resolved() && self.application.running() == Some(disk.digest)
         {

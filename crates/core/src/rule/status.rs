@@ -96,7 +96,7 @@ impl Rule {
                 && (rollout.failed_digest().is_none() || rollout.state() == State::Refused)
         });
         if is_inactive
-            && self.application.is_started()
+            && self.application.has_scanned()
             && self.is_quarantined()
             && !self.rollback_failed()
         {
@@ -108,7 +108,7 @@ impl Rule {
         let state = match &self.rollout {
             Some(_) if self.delay_of_end().is_some() => State::Waiting,
             Some(rollout) => rollout.state(),
-            None if !self.application.is_started() => State::Starting,
+            None if !self.application.has_scanned() => State::Starting,
             None if self.is_held(now) => State::Held,
             None if self.awaits_publish_retry(now) => State::Refused,
             None if self.application.verdicts().given_up().is_some() || self.keeps_ending() => {
