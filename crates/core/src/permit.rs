@@ -109,15 +109,12 @@ impl Permit {
         replica: &Replica,
         policy: &PermitPolicy,
     ) -> Answer<'_> {
-        debug_assert!(policy.turns.is_none() || policy.slot.is_none(), "a turn hides a slot");
-        if ask == Ask::Nothing {
-            return Answer::Go;
-        }
-        if let Some((at, why)) = policy.turns.and_then(|it| turns::next(it, replica, now.wall)) {
-            return Answer::Turn { at: now.mono.after(at.since(now.wall)), why };
-        }
         match (ask, policy.slot) {
-            (Ask::Nothing, _) | (_, None) => Answer::Go,
+            (Ask::Nothing, _) => Answer::Go,
+            (_, None) => match policy.turns.and_then(|it| turns::next(it, replica, now.wall)) {
+                Some((at, why)) => Answer::Turn { at: now.mono.after(at.since(now.wall)), why },
+                None => Answer::Go,
+            },
             (Ask::Recover(_), Some(policy)) => self.slot.answer_for_known_good(now.mono, policy),
             (Ask::Act(digest), Some(policy)) => match self.halts.elsewhere(digest) {
                 Some(reason) => Answer::Halted(reason),

@@ -75,7 +75,7 @@ impl Rollout {
 
     /// Holds back what follows this wait, if it must not be done: the content failed on another replica meanwhile, the
     /// restart budget is exhausted, or the application may read what is published, and the other replicas do not
-    /// permit that yet. That may end the rollout. Returns whether it does so.
+    /// permit that yet. That may end the rollout. Returns whether it was held back.
     pub(super) fn hold_back(
         &mut self,
         waited_for: WaitFor,
