@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use podnudge::cluster::{Api, ApiError, Lease, LeaseRequest, Slots, SlotsSettings};
+use podnudge::cluster::Api;
 use podnudge::system::surroundings::Server;
 use podnudge_config::{self as config, Overrides};
+use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::command::Intent;
 use podnudge_core::event::SlotState;
+use podnudge_core::slots::{Lease, LeaseRequest, Slots, SlotsSettings};
 use podnudge_core::snapshot::Digest;
 use serde_json::{Value, json};
 

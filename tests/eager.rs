@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use podnudge::cluster::{
-    ApiError, EagerAnswer, EagerFact, EagerRequest, EagerSync, Listing, Metadata, Source,
-    WatchEvent,
+    EagerAnswer, EagerFact, EagerRequest, EagerSync, Listing, Metadata, Source, WatchEvent,
 };
 use podnudge_config::{ObjectKind, ObjectName};
+use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::reason::Reason;
 

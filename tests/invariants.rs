@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const CRATES: [&str; 3] = ["crates/config/src", "crates/core/src", "crates/tools/src"];
 
 /// Modules without I/O and clocks.
-const PURE: [&str; 37] = [
+const PURE: [&str; 31] = [
     "crates/core/src",
     "crates/tools/src",
     "src/admin/page.rs",
@@ -20,17 +20,11 @@ const PURE: [&str; 37] = [
     "src/cluster/call.rs",
     "src/cluster/eager.rs",
     "src/cluster/eager",
-    "src/cluster/error.rs",
     "src/cluster/events.rs",
-    "src/cluster/halts.rs",
     "src/cluster/identity.rs",
-    "src/cluster/lease.rs",
     "src/cluster/metadata.rs",
-    "src/cluster/pace.rs",
     "src/cluster/own_pod.rs",
     "src/cluster/rights.rs",
-    "src/cluster/slots.rs",
-    "src/cluster/slots",
     "src/cluster/sources.rs",
     "src/checks/certificates",
     "src/checks/syntax.rs",

@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use podnudge::cluster::{ApiError, Lease, LeaseRequest, Slots, SlotsSettings};
+use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now, UnixTime};
+use podnudge_core::slots::{Lease, LeaseRequest, Slots, SlotsSettings};
 
-use podnudge_config::LONGEST_LEASE;
 use podnudge_core::command::Intent;
 use podnudge_core::event::SlotState;
 use podnudge_core::reason::Reason;
+use podnudge_core::slots::LONGEST_LEASE;
 use podnudge_core::snapshot::Digest;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 

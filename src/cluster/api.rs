@@ -15,17 +15,17 @@ use super::call::{
     Verb,
 };
 use super::endpoint_slices::{Listed, Page};
-use super::error::ApiError;
 use super::events::PodEvent;
 use super::identity;
-use super::lease::{Lease, LeaseRequest};
 use super::own_pod::{self, OwnPod};
 use crate::exchange::http;
 use crate::system::files;
 use crate::system::surroundings::{Pod, Server};
 use podnudge_config::{Auth, Cluster, Endpoint, Tls, is_label};
+use podnudge_core::api_error::ApiError;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
+use podnudge_core::slots::{Lease, LeaseRequest};
 
 /// The namespace of the pod, in the mounted service account.
 const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";

@@ -3,9 +3,9 @@
 use reqwest::Method;
 use serde::Deserialize;
 
-use super::error::ApiError;
 use crate::exchange::http::Answer;
 use crate::exchange::{AnswerEnd, ExchangeError};
+use podnudge_core::api_error::ApiError;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 

@@ -20,15 +20,15 @@ mod syncs;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::error::{ApiError, api_server};
 use super::metadata::{Listing, WatchEvent};
-use super::pace::Pace;
 use super::sources::Source;
 use failing::Failing;
 use follow::{Edit, Follow, Next};
 use podnudge_config::ObjectName;
+use podnudge_core::api_error::{ApiError, api_server};
 use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::event::ApiServer;
+use podnudge_core::pace::Pace;
 use podnudge_core::reason::Reason;
 use podnudge_core::status::{EagerSyncStatus, Histogram, ObjectStatus};
 use syncs::{Ask, End, Syncs};

@@ -38,11 +38,6 @@ pub fn unknown_pod(pod: &Pod) -> Option<Reason> {
     pod.uid.is_none().then(|| Reason::new(message).hint(hint))
 }
 
-/// The pod of a holder, for people.
-pub(super) fn pod_of(holder: &str) -> &str {
-    holder.split('_').next().unwrap_or_default()
-}
-
 /// The pod to which a service account token is bound, as the token says itself. podnudge only uses it
 /// for the name of its own slot, so it does not check the signature.
 pub(super) fn claims(token: &str) -> Option<Pod> {
@@ -95,6 +90,5 @@ mod tests {
         let known =
             host.or(claims(&token(r#"{"kubernetes.io":{"pod":{"name":"web-0","uid":"12"}}}"#)));
         assert_eq!(known.holder("a", 1), "web-0_12_a");
-        assert_eq!(pod_of("web-0_12_a"), "web-0");
     }
 }

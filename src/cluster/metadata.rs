@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::error::ApiError;
+use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::UnixTime;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;

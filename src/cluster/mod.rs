@@ -3,9 +3,8 @@
 //!
 //! `api.rs` sends one request, `objects.rs` those of eager sync, and `reviews.rs` those about podnudge's rights; they
 //! read the token, the CA certificates and the namespace of the pod's service account for each, and nothing else here
-//! does I/O. `rights.rs` has the rights that each feature needs. `lease.rs` and
-//! `halts.rs` read and write the object of a Lease, `slots.rs` holds the protocol by which replicas share slots,
-//! and `identity.rs` says under which name a podnudge holds them. `eager.rs` follows the objects behind the
+//! does I/O. `rights.rs` has the rights that each feature needs. The protocol by which
+//! replicas share slots is in the core (`slots.rs` there), and `identity.rs` says under which name a podnudge holds them. `eager.rs` follows the objects behind the
 //! volumes, whose names `sources.rs` and whose metadata `metadata.rs` reads. `events.rs` says which facts become
 //! Events. Changes Leases and one annotation of podnudge's own pod, evicts that, and creates Events about it.
 //!
@@ -18,33 +17,24 @@ mod api;
 mod call;
 mod eager;
 mod endpoint_slices;
-mod error;
 mod events;
 #[cfg(test)]
 #[path = "../../tests/fuzz/cluster.rs"]
 mod fuzz;
-mod halts;
 mod identity;
-mod lease;
 mod metadata;
 mod objects;
 mod own_pod;
-mod pace;
 mod reviews;
 mod rights;
-mod slots;
 mod sources;
 
 pub use api::Api;
 pub use eager::{Change, EagerAnswer, EagerFact, EagerRequest, EagerSync};
 pub use endpoint_slices::Listed;
-pub use error::{ApiError, api_server};
 pub use events::{EventReason, EventsFact, PodEvent, PodEvents, of_fact, of_slot};
-pub use halts::Halt;
 pub use identity::unknown_pod;
-pub use lease::{Lease, LeaseRequest};
 pub use metadata::{Listing, Metadata, WatchEvent};
 pub use own_pod::OwnPod;
 pub use rights::{Feature, Need, Right, Rights, RightsPreflight, needs, object_rights};
-pub use slots::{Slots, SlotsSettings};
 pub use sources::Source;

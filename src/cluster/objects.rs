@@ -10,11 +10,11 @@ use tokio::sync::{Semaphore, mpsc};
 use super::api::Api;
 use super::call::{CONFIG_MAPS, Kind, PODS, SECRETS, Verb};
 use super::eager::EagerAnswer;
-use super::error::ApiError;
 use super::metadata::{Listing, WatchEvent};
 use super::sources::{self, Source};
 use crate::exchange::lines::{Reader, read_lines};
 use podnudge_config::{ObjectKind, ObjectName};
+use podnudge_core::api_error::ApiError;
 
 /// The annotation by which the pod is changed, so that the kubelet syncs it.
 const ANNOTATION: &str = "podnudge.io/sync";

@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::api::Api;
 use super::call::{ACCESS_REVIEWS, Call, LEASES, PODS, Verb};
-use super::error::ApiError;
 use super::rights::{Right, Rights};
+use podnudge_core::api_error::ApiError;
 use podnudge_core::reason::Reason;
 
 /// The most bytes of an answer.

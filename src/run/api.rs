@@ -10,14 +10,16 @@ mod rights;
 mod slots;
 
 use super::agent::Agent;
-use crate::cluster::{self, ApiError, EagerAnswer, Lease};
+use crate::cluster::{self, EagerAnswer};
 use crate::system::surroundings::{Pod, Surroundings};
 use eager::EagerSyncing;
 use events::EventSending;
 pub(super) use evict::{Evictor, evict_if_ready};
 use podnudge_config::Config;
+use podnudge_core::api_error::{ApiError, api_server};
 use podnudge_core::clock::Moment;
 use podnudge_core::event::{ApiServer, Event, RuleId, VolumeId};
+use podnudge_core::slots::Lease;
 use podnudge_core::snapshot::Snapshot;
 use podnudge_core::status::EagerSyncStatus;
 use rights::Rights;
@@ -118,9 +120,9 @@ impl Agent {
 
     pub(super) fn api_answered(&mut self, answer: ApiAnswer) {
         self.api_server_seen(match &answer {
-            ApiAnswer::Lease(_, lease) => cluster::api_server(lease),
-            ApiAnswer::Event(answer) => cluster::api_server(answer),
-            ApiAnswer::Rights(rights) => cluster::api_server(rights),
+            ApiAnswer::Lease(_, lease) => api_server(lease),
+            ApiAnswer::Event(answer) => api_server(answer),
+            ApiAnswer::Rights(rights) => api_server(rights),
             ApiAnswer::Deletion(..) => None,
         });
         match answer {

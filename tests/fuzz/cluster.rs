@@ -4,11 +4,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::lease::Lease;
 use super::metadata::{Listing, Metadata, WatchEvent};
 use super::sources;
 use crate::fuzz::{Target, assert_harmless, assert_reason, fuzz, words};
 use podnudge_core::clock::UnixTime;
+use podnudge_core::slots::Lease;
 
 const LEASES: &[&str] = &[
     r#"{"kind":"Lease","metadata":{"name":"web-0","resourceVersion":"7"},"spec":{"holderIdentity":"a_b_c","leaseDurationSeconds":15,"leaseTransitions":3,"renewTime":"2026-01-01T00:00:00.000000Z","acquireTime":"2026-01-01T00:00:00.000000Z"}}"#,

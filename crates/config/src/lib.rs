@@ -68,7 +68,7 @@ pub use expand::Expand;
 pub use file::{Config, FILE, File, Translated, effective, parse, parse_with_zones};
 pub use hold::{ApproveBefore, Hold};
 pub use keys::{KeyFilter, MostBytes};
-pub use limit::{ClockSlot, LONGEST_LEASE, Limit, OnUnreachable, Share};
+pub use limit::{ClockSlot, Limit, OnUnreachable, Share};
 pub use options::{Flag, flags};
 pub use overlay::{Override, Overrides};
 pub use parsers::{bounded_duration, is_label, is_subdomain, url};

@@ -1,6 +1,7 @@
 //! `[rule.limit]`: how many replicas act at the same time. Pure.
 
 use super::prelude::*;
+use podnudge_core::slots::LONGEST_LEASE;
 
 settings! {
     /// How many replicas act at the same time: by slots that they share.
@@ -64,8 +65,6 @@ pub enum Share {
     Percent(u32),
 }
 
-/// The longest that a slot stays taken without being renewed.
-pub const LONGEST_LEASE: Duration = HOUR;
 /// The most slots: each is a Lease that every replica reads while it waits.
 const MOST_SLOTS: u32 = 100;
 /// A Lease is named like a DNS subdomain; `-` and the number of the slot follow.

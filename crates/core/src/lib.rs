@@ -5,6 +5,7 @@
 //! [`Core::status`] reports the complete state. The core reads no clock, file, socket, environment
 //! variable or random source, so tests can exercise every behavior at any speed.
 
+pub mod api_error;
 mod application;
 pub mod backoff;
 pub mod budget;
@@ -27,6 +28,7 @@ mod machine;
 pub mod memory;
 mod mounts;
 mod neighbours;
+pub mod pace;
 mod permit;
 mod policy;
 pub mod preflight;
@@ -35,6 +37,7 @@ pub mod reason;
 mod rollout;
 mod rule;
 pub mod shown;
+pub mod slots;
 pub mod snapshot;
 pub mod status;
 mod verified;

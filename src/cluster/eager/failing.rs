@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::cluster::error::ApiError;
-use crate::cluster::pace::{LONGEST_RETRY, Pace};
+use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::Moment;
+use podnudge_core::pace::{LONGEST_RETRY, Pace};
 use podnudge_core::reason::Reason;
 
 /// Shorter failures are not reported: an API server that is restarted cuts all watches.

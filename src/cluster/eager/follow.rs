@@ -7,11 +7,11 @@
 use std::time::Duration;
 
 use super::failing::Failing;
-use crate::cluster::error::ApiError;
 use crate::cluster::metadata::{Listing, Metadata, WatchEvent};
-use crate::cluster::pace::Pace;
 use crate::cluster::sources::Source;
+use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now, UnixTime};
+use podnudge_core::pace::Pace;
 
 /// How long the server is asked to keep a watch: between this and half as long again, so that the watches of
 /// replicas do not end together.

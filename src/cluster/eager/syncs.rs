@@ -10,9 +10,9 @@ use std::time::Duration;
 use super::bucket::Bucket;
 use super::failing::Failing;
 use super::follow::Edit;
-use crate::cluster::error::ApiError;
-use crate::cluster::pace::Pace;
+use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now, UnixTime};
+use podnudge_core::pace::Pace;
 
 /// The waits between the requests for one change.
 const WAITS: [Duration; 5] = [

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::{EventReason, PodEvent};
-use crate::cluster::error::ApiError;
+use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now};
 use podnudge_core::event::RuleId;
 use podnudge_core::reason::Reason;

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::cluster::{Api, ApiError, OwnPod, unknown_pod};
+use crate::cluster::{Api, OwnPod, unknown_pod};
 use crate::run::agent::Agent;
 use crate::run::clock;
 use crate::system::surroundings::Pod;
+use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::Moment;
 use podnudge_core::event::{Acted, RuleId};
 use podnudge_core::reason::Reason;

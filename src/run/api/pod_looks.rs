@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::access::ApiAccess;
-use crate::cluster::{Api, ApiError, Listed};
+use crate::cluster::{Api, Listed};
 use crate::run::agent::{Agent, Done};
 use crate::system::surroundings::Pod;
+use podnudge_core::api_error::ApiError;
 use podnudge_core::command::PodIs;
 use podnudge_core::event::{Event, PodLook, RuleId};
 use podnudge_core::reason::Reason;

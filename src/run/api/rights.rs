@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use super::ApiAnswer;
 use super::access::ApiAccess;
-use crate::cluster::{self, ApiError, Feature, RightsPreflight};
+use crate::cluster::{self, Feature, RightsPreflight};
 use crate::run::agent::{Agent, Done};
 use crate::run::clock;
 use crate::system::surroundings::Surroundings;
 use podnudge_config::Config;
+use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::Moment;
 use podnudge_core::event::Event;
 use podnudge_core::reason::Reason;

@@ -1,4 +1,4 @@
-//! Slots that the replicas share: passes the core's claims to the protocol (`cluster/slots.rs`), the
+//! Slots that the replicas share: passes the core's claims to the protocol (the core's `slots.rs`), the
 //! protocol's requests to the API server, and the state of each slot back to the core. Does nothing unless
 //! a rule has `lease`; `run/api/evict.rs` uses its access to the API server, too.
 
@@ -9,15 +9,16 @@ use std::time::Duration;
 use super::ApiAnswer;
 use super::access::ApiAccess;
 use super::evict::Evictor;
-use crate::cluster::{ApiError, Lease, Slots, SlotsSettings};
 use crate::report;
 use crate::run::agent::{Agent, Done};
 use crate::run::clock;
 use crate::system::surroundings::{Pod, Surroundings};
 use podnudge_config::{Config, Rule, RuleSettings};
+use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now};
 use podnudge_core::command::{Command, Intent};
 use podnudge_core::event::{Event, RuleId, SlotState};
+use podnudge_core::slots::{Lease, Slots, SlotsSettings};
 use podnudge_core::snapshot::Digest;
 
 /// How long to wait for the answer whether the pod is being deleted.

@@ -3,7 +3,7 @@
 //! They are told only if there is evidence against the content (`Rollout::is_evidence_for_others`): the application had
 //! it, and then ended, rejected it or gave no proof; not if nothing reached it. For `Command::Halt`, `run/api/slots.rs`
 //! first reads the own Pod: the application of a pod that is being deleted ends in any case. Then the digest and the
-//! reason are written to the first Lease (`cluster/halts.rs`), and the gates of the other replicas hold the content.
+//! reason are written to the first Lease (`slots/halt.rs`), and the gates of the other replicas hold the content.
 //! Until the API server has it (`Event::HaltWritten`), it is saved, and the next podnudge sends the command again; a
 //! podnudge that ends waits for it, at most for `grace`.
 

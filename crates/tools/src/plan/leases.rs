@@ -1,6 +1,6 @@
 //! A model of the slots: Leases without failures and conflicts, and the requests that they cost.
 //!
-//! As `cluster/slots.rs` does, a replica without a slot looks at all Leases again and again, and takes one
+//! As the core's `slots.rs` does, a replica without a slot looks at all Leases again and again, and takes one
 //! that is free; a holder renews it at a third of its duration. So slots are not given in any order.
 
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Whether the rule may act, and why not. Pure.
 
 use super::{Failing, Slots};
-use podnudge_core::clock::Moment;
-use podnudge_core::event::SlotState;
-use podnudge_core::reason::Reason;
+use crate::clock::Moment;
+use crate::event::SlotState;
+use crate::reason::Reason;
 
 impl Slots {
     /// Whether the rule may act.

@@ -1,11 +1,9 @@
 //! Which request is next, and when. Pure.
 
-use std::time::Duration;
-
 use super::in_flight::{InFlight, Purpose};
 use super::{Slots, SlotsSettings};
-use crate::cluster::lease::LeaseRequest;
-use podnudge_core::clock::{Moment, Now};
+use crate::clock::{Moment, Now};
+use crate::slots::lease::LeaseRequest;
 
 impl Slots {
     /// The next request to send. Its answer goes to [`Slots::handle`], and until then there is no other; its
@@ -26,13 +24,6 @@ impl Slots {
         let creates = matches!(request, LeaseRequest::Create(_));
         self.in_flight = Some(InFlight { step, sent: now.mono, creates });
         Some(request)
-    }
-
-    /// How long a request may take: short enough to renew a slot twice before it is lost.
-    #[must_use]
-    pub fn time_limit(&self) -> Duration {
-        let (least, most) = (Duration::from_millis(500), Duration::from_secs(10));
-        (self.settings.duration / 5).clamp(least, most)
     }
 
     /// When to call [`Slots::next_request`] and [`Slots::state`] again, if nothing else happens.

@@ -8,11 +8,10 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::identity::pod_of;
-use podnudge_core::clock::UnixTime;
-use podnudge_core::reason::Reason;
-use podnudge_core::shown;
-use podnudge_core::snapshot::Digest;
+use crate::clock::UnixTime;
+use crate::reason::Reason;
+use crate::shown;
+use crate::snapshot::Digest;
 
 /// The key of the annotation.
 pub(super) const ANNOTATION: &str = "podnudge.io/halted";
@@ -22,6 +21,11 @@ const MOST: usize = 8;
 const LONGEST: usize = 300;
 /// The last second of the year 9999: later times cannot be written.
 const LATEST: Duration = Duration::from_secs(253_402_300_799);
+
+/// The pod of a holder, for people.
+pub(super) fn pod_of(holder: &str) -> &str {
+    holder.split('_').next().unwrap_or_default()
+}
 
 /// A digest that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +49,8 @@ impl Halt {
     }
 
     /// The reason for other replicas not to use the digest.
-    pub(super) fn reason(&self) -> Reason {
+    #[must_use]
+    pub fn reason(&self) -> Reason {
         let escaped = |text: &str| shown::one_line(text.as_bytes());
         let (pod, at, why) = (escaped(&self.pod), escaped(&self.at), escaped(&self.reason));
         Reason::new(format!("this content failed on pod {pod} at {at}: {why}"))

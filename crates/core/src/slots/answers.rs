@@ -4,11 +4,11 @@ use super::in_flight::{InFlight, Purpose};
 use super::notice::Notice;
 use super::view::{Standing, View, pod};
 use super::{Failing, Held, Search, Slots, Wanted};
-use crate::cluster::error::ApiError;
-use crate::cluster::lease::Lease;
-use podnudge_core::clock::{Moment, Now};
-use podnudge_core::command::Intent;
-use podnudge_core::reason::Reason;
+use crate::api_error::ApiError;
+use crate::clock::{Moment, Now};
+use crate::command::Intent;
+use crate::reason::Reason;
+use crate::slots::lease::Lease;
 
 impl Slots {
     /// Handles the answer to the request under way.

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::halts::{self, ANNOTATION, Halt, rfc3339};
-use podnudge_core::clock::UnixTime;
-use podnudge_core::reason::Reason;
+use super::halt::{self, ANNOTATION, Halt, rfc3339};
+use crate::clock::UnixTime;
+use crate::reason::Reason;
 
 const API_VERSION: &str = "coordination.k8s.io/v1";
 
@@ -148,7 +148,7 @@ impl Lease {
     #[must_use]
     pub fn halts(&self) -> Vec<Halt> {
         let text = self.annotations.get(ANNOTATION).and_then(Value::as_str);
-        text.map(halts::parse).unwrap_or_default()
+        text.map(halt::parse).unwrap_or_default()
     }
 
     /// The request that writes it.
@@ -207,7 +207,7 @@ impl Lease {
     /// With these digests that failed.
     #[must_use]
     pub fn with_halts(mut self, halts: &[Halt]) -> Self {
-        match halts::write(halts) {
+        match halt::write(halts) {
             Some(text) => self.annotations.insert(ANNOTATION.to_owned(), text.into()),
             None => self.annotations.remove(ANNOTATION),
         };
@@ -281,8 +281,7 @@ mod tests {
                 .expect("it is JSON");
         assert_eq!(body["spec"]["leaseTransitions"], 0);
         assert_eq!(body["metadata"], json!({ "name": "web-0" }));
-        let halt =
-            Halt::new(podnudge_core::snapshot::Digest([1; 32]), holder, wall, &Reason::new("x"));
+        let halt = Halt::new(crate::snapshot::Digest([1; 32]), holder, wall, &Reason::new("x"));
         let halted = parse(HELD).with_halts(std::slice::from_ref(&halt));
         let again = Lease::parse(&halted.body()).expect("it is a Lease");
         assert_eq!(again.halts(), [halt]);

@@ -1,8 +1,8 @@
 //! What is to be written for the other replicas: which digests failed. Pure.
 
-use crate::cluster::halts::{self, Halt};
-use crate::cluster::lease::Lease;
-use podnudge_core::snapshot::Digest;
+use crate::slots::halt::{self, Halt};
+use crate::slots::lease::Lease;
+use crate::snapshot::Digest;
 
 /// A change of the digests that failed.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +29,7 @@ impl Notice {
 
     pub(super) fn applied_to(&self, mut halts: Vec<Halt>) -> Vec<Halt> {
         match self {
-            Self::Halt(halt) => halts::add(&mut halts, halt.clone()),
+            Self::Halt(halt) => halt::add(&mut halts, halt.clone()),
             Self::Clear(halt) => halts.retain(|other| other != halt),
         }
         halts

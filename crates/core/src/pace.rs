@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use podnudge_core::backoff::doubled;
-use podnudge_core::random::Random;
+use crate::backoff::doubled;
+use crate::random::Random;
 
 /// After the first failure; doubled with each further one.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 /// The longest wait after failures, unless a slot is held.
-pub(super) const LONGEST_RETRY: Duration = Duration::from_secs(30);
+pub const LONGEST_RETRY: Duration = Duration::from_secs(30);
 /// The longest wait after refusals: somebody has to change a Role.
 const LONGEST_REFUSAL: Duration = Duration::from_mins(5);
 /// The longest pause that the server may ask for.
@@ -20,7 +20,7 @@ const LONGEST_CONFLICT: Duration = Duration::from_secs(2);
 
 /// Counts what went wrong in a row.
 #[derive(Debug, Clone)]
-pub(super) struct Pace {
+pub struct Pace {
     random: Random,
     failures: u32,
     conflicts: u32,
@@ -29,30 +29,32 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn new(seed: u64) -> Self {
+    /// Nothing has gone wrong yet.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
         Self { random: Random::new(seed), failures: 0, conflicts: 0, looks: 0, untold: 0 }
     }
 
     /// The server has answered.
-    pub(super) fn answered(&mut self) {
+    pub fn answered(&mut self) {
         self.failures = 0;
     }
 
     /// A slot was taken, or none is wanted any more.
-    pub(super) fn done(&mut self) {
+    pub fn done(&mut self) {
         self.conflicts = 0;
         self.looks = 0;
     }
 
     /// The wait after a failure: at most `most`, and at least what the server asks for.
-    pub(super) fn failed(&mut self, most: Duration, pause: Option<Duration>) -> Duration {
+    pub fn failed(&mut self, most: Duration, pause: Option<Duration>) -> Duration {
         let wait = doubled(FIRST_RETRY, self.failures, LONGEST_RETRY.min(most));
         self.failures = self.failures.saturating_add(1);
         self.jittered(wait).max(pause.unwrap_or_default().min(LONGEST_PAUSE))
     }
 
     /// The wait after a refusal, which an immediate repetition does not change.
-    pub(super) fn refused(&mut self) -> Duration {
+    pub fn refused(&mut self) -> Duration {
         let wait = doubled(FIRST_RETRY * 4, self.failures, LONGEST_REFUSAL);
         self.failures = self.failures.saturating_add(1);
         self.jittered(wait)
@@ -60,19 +62,19 @@ impl Pace {
 
     /// The wait after an answer that lacks what was written for the other replicas. Answers to other requests do not
     /// shorten it.
-    pub(super) fn untold(&mut self) -> Duration {
+    pub fn untold(&mut self) -> Duration {
         let wait = doubled(FIRST_RETRY * 4, self.untold, LONGEST_REFUSAL);
         self.untold = self.untold.saturating_add(1);
         self.jittered(wait)
     }
 
     /// All of it is written.
-    pub(super) fn told(&mut self) {
+    pub fn told(&mut self) {
         self.untold = 0;
     }
 
     /// The wait after a conflict.
-    pub(super) fn conflicted(&mut self) -> Duration {
+    pub fn conflicted(&mut self) -> Duration {
         let wait = doubled(FIRST_CONFLICT, self.conflicts, LONGEST_CONFLICT);
         self.conflicts = self.conflicts.saturating_add(1);
         self.jittered(wait)
@@ -81,14 +83,14 @@ impl Pace {
     /// The wait until the next look at slots that are all held: a sixth of the duration of a Lease, doubled
     /// up to the whole. So the wait stays short compared with the time already waited, and many waiting
     /// replicas do not burden the server.
-    pub(super) fn looked(&mut self, duration: Duration) -> Duration {
+    pub fn looked(&mut self, duration: Duration) -> Duration {
         let wait = doubled(duration / 6, self.looks, duration);
         self.looks = self.looks.saturating_add(1);
         self.jittered(wait)
     }
 
     /// Between half of it and all of it.
-    pub(super) fn jittered(&mut self, wait: Duration) -> Duration {
+    pub fn jittered(&mut self, wait: Duration) -> Duration {
         let half = wait / 2;
         half + self.random.below(half)
     }

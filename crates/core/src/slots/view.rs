@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use crate::cluster::identity::pod_of;
-use crate::cluster::lease::Lease;
-use podnudge_config::LONGEST_LEASE;
-use podnudge_core::clock::Moment;
-use podnudge_core::shown;
+use crate::clock::Moment;
+use crate::shown;
+use crate::slots::halt::pod_of;
+use crate::slots::lease::Lease;
+
+/// The longest that a slot stays taken without being renewed.
+pub const LONGEST_LEASE: Duration = Duration::from_hours(1);
 
 /// What is known of one Lease.
 #[derive(Debug, Clone)]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use podnudge_core::event::ApiServer;
-use podnudge_core::reason::Reason;
+use crate::event::ApiServer;
+use crate::reason::Reason;
 
 /// Why there is no object in an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

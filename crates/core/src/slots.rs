@@ -20,7 +20,9 @@
 //! late, refused and wrongly answered requests.
 
 mod answers;
+mod halt;
 mod in_flight;
+mod lease;
 mod notice;
 mod requests;
 mod standing;
@@ -28,14 +30,16 @@ mod view;
 
 use std::time::Duration;
 
-use super::halts::Halt;
-use super::pace::Pace;
+use crate::clock::{Moment, Now};
+use crate::command::Intent;
+use crate::pace::Pace;
+use crate::reason::Reason;
+use crate::snapshot::Digest;
+pub use halt::Halt;
 use in_flight::InFlight;
+pub use lease::{Lease, LeaseRequest};
 use notice::Notice;
-use podnudge_core::clock::{Moment, Now};
-use podnudge_core::command::Intent;
-use podnudge_core::reason::Reason;
-use podnudge_core::snapshot::Digest;
+pub use view::LONGEST_LEASE;
 use view::View;
 
 /// How many digests may wait to be written: as many as are remembered.
@@ -226,6 +230,13 @@ impl Slots {
     #[must_use]
     pub fn is_telling(&self) -> bool {
         !self.notices.is_empty() && self.failing.is_none() && self.tell_at.is_none()
+    }
+
+    /// How long a request may take: short enough to renew a slot twice before it is lost.
+    #[must_use]
+    pub fn time_limit(&self) -> Duration {
+        let (least, most) = (Duration::from_millis(500), Duration::from_secs(10));
+        (self.settings.duration / 5).clamp(least, most)
     }
 
     /// The slot that the search reads next. Each replica begins with another one.

@@ -1,7 +1,7 @@
 //! One step of the protocol: a request. Pure.
 
 use super::notice::Notice;
-use podnudge_core::clock::Moment;
+use crate::clock::Moment;
 
 /// What a request does with the Lease of a slot.
 #[derive(Debug, Clone, PartialEq)]
