@@ -2,8 +2,8 @@
 //! replicas of its pod, what failed on one of them, and the drain, by which the pod leaves its Services before the
 //! action.
 //!
-//! Nothing else of the core names a Lease. The rule describes its situation ([`Wish`]); which slot follows from that,
-//! and what is to be asked for or given back, is decided here.
+//! It names no Lease: only `slots.rs` does, which the loop calls. The rule describes its situation ([`Wish`]); which slot
+//! follows from that, and what is to be asked for or given back, is decided here.
 
 mod answer;
 mod ask;

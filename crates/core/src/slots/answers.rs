@@ -1,6 +1,7 @@
 //! What follows from the answer to a request. Pure.
 
 use super::in_flight::{InFlight, Purpose};
+use super::lease::Lease;
 use super::notice::Notice;
 use super::view::{Standing, View, pod};
 use super::{Failing, Held, Search, Slots, Wanted};
@@ -8,7 +9,6 @@ use crate::api_error::ApiError;
 use crate::clock::{Moment, Now};
 use crate::command::Intent;
 use crate::reason::Reason;
-use crate::slots::lease::Lease;
 
 impl Slots {
     /// Handles the answer to the request under way.

@@ -114,6 +114,11 @@ mod tests {
     }
 
     #[test]
+    fn the_pod_of_a_holder_is_what_it_begins_with() {
+        assert_eq!(pod_of("web-0_12_a"), "web-0");
+    }
+
+    #[test]
     fn any_time_can_be_written() {
         assert_eq!(rfc3339(UnixTime(Duration::MAX)), "9999-12-31T23:59:59.000000Z");
     }

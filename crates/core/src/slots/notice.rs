@@ -1,7 +1,7 @@
 //! What is to be written for the other replicas: which digests failed. Pure.
 
-use crate::slots::halt::{self, Halt};
-use crate::slots::lease::Lease;
+use super::halt::{self, Halt};
+use super::lease::Lease;
 use crate::snapshot::Digest;
 
 /// A change of the digests that failed.

@@ -1,9 +1,9 @@
 //! Which request is next, and when. Pure.
 
 use super::in_flight::{InFlight, Purpose};
+use super::lease::LeaseRequest;
 use super::{Slots, SlotsSettings};
 use crate::clock::{Moment, Now};
-use crate::slots::lease::LeaseRequest;
 
 impl Slots {
     /// The next request to send. Its answer goes to [`Slots::handle`], and until then there is no other; its

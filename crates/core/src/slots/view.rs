@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use super::halt::pod_of;
+use super::lease::Lease;
 use crate::clock::Moment;
 use crate::shown;
-use crate::slots::halt::pod_of;
-use crate::slots::lease::Lease;
 
 /// The longest that a slot stays taken without being renewed.
 pub const LONGEST_LEASE: Duration = Duration::from_hours(1);
