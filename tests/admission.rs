@@ -405,7 +405,7 @@ fn podnudge_may_only_take_and_give_back_slots_for_its_own_pod() {
     };
     let own = Some("web-1_u-1_app");
     let other = Some("web-2_u-2_app");
-    let denied = ["podnudge may take and give back slots for its own pod only"];
+    let denied = ["podnudge may take, give back and pass on slots for its own pod only"];
     assert_eq!(requested("CREATE", "leases", &lease(own), &Value::Null), <[String; 0]>::default());
     assert_eq!(requested("CREATE", "leases", &lease(other), &Value::Null), denied);
     for (before, after, is_allowed) in [
@@ -425,6 +425,10 @@ fn podnudge_may_only_take_and_give_back_slots_for_its_own_pod() {
             "{before:?} {after:?}"
         );
     }
+    // One that nobody holds, and that is not free.
+    let nobody = lease(Some("nobody"));
+    assert_eq!(requested("CREATE", "leases", &nobody, &Value::Null), <[String; 0]>::default());
+    assert_eq!(requested("UPDATE", "leases", &nobody, &lease(own)), denied);
     // Names that contain the own one, or that any pod could have made up.
     for holder in [
         "pb_u-1_r_u-2_",
@@ -439,6 +443,60 @@ fn podnudge_may_only_take_and_give_back_slots_for_its_own_pod() {
         assert_eq!(requested("UPDATE", "leases", &lease(holder), &lease(own)), denied);
         assert_eq!(requested("UPDATE", "leases", &lease(Some("")), &lease(holder)), denied);
     }
+}
+
+/// Replicas line up for a slot, and pass it on.
+#[test]
+fn podnudge_may_line_up_its_own_pod_and_pass_its_own_slot_on_to_the_next_one() {
+    let lease = |holder: &str, next: &str| {
+        let mut lease = json!({"metadata": {"name": "web-0"}, "spec": {"holderIdentity": holder}});
+        if !next.is_empty() {
+            lease["metadata"]["annotations"] = json!({"podnudge.io/next": next});
+        }
+        lease
+    };
+    let (own, other, third) = ("web-1_u-1_app", "web-2_u-2_app", "web-3_u-3_app");
+    let [mine, theirs, thirds] = [own, other, third].map(|holder| format!("{holder} 1f"));
+    let next = "podnudge may let its own pod only be the next one to hold a slot";
+    let slots = "podnudge may take, give back and pass on slots for its own pod only";
+    let offered = format!("{theirs} 3");
+    for (before, after, denied) in [
+        // It is next, also in the place of another one; and is not any more.
+        ((other, ""), (other, &*mine), vec![]),
+        ((other, &*thirds), (other, &*mine), vec![]),
+        ((other, &*mine), (other, ""), vec![]),
+        ((other, ""), (other, &*thirds), vec![next]),
+        // It passes its slot on, or another one that it has promised to whoever is next there.
+        ((own, &*theirs), (other, &*theirs), vec![]),
+        ((own, ""), (other, &*theirs), vec![]),
+        ((third, &*theirs), (third, &*offered), vec![]),
+        ((own, &*thirds), (other, &*thirds), vec![slots]),
+        ((third, &*theirs), (other, &*theirs), vec![slots]),
+    ] {
+        let (old, new) = (lease(before.0, before.1), lease(after.0, after.1));
+        assert_eq!(requested("UPDATE", "leases", &new, &old), denied, "{before:?} {after:?}");
+    }
+}
+
+/// A Lease is read by all replicas, as often as it changes.
+#[test]
+fn podnudge_may_change_two_short_annotations_of_a_lease_only() {
+    let lease = |annotations: Value| json!({"metadata": {"name": "web-0", "annotations": annotations}, "spec": {}});
+    let denied = ["podnudge may change two short annotations of a Lease only"];
+    let old = lease(json!({"example.com/a": "1", "podnudge.io/halted": "x"}));
+    for (new, is_allowed) in [
+        (json!({"example.com/a": "1", "podnudge.io/halted": "y".repeat(8192)}), true),
+        (json!({"example.com/a": "1"}), true),
+        (json!({"example.com/a": "1", "podnudge.io/halted": "y".repeat(8193)}), false),
+        (json!({"example.com/a": "2", "podnudge.io/halted": "x"}), false),
+        (json!({"podnudge.io/halted": "x"}), false),
+        (json!({"example.com/a": "1", "example.com/b": "", "podnudge.io/halted": "x"}), false),
+    ] {
+        let wanted: &[&str] = if is_allowed { &[] } else { &denied };
+        assert_eq!(requested("UPDATE", "leases", &lease(new.clone()), &old), wanted, "{new:.100}");
+    }
+    let own = json!({"podnudge.io/next": format!("web-1_u-1_app {}", "x".repeat(1024))});
+    assert_eq!(requested("UPDATE", "leases", &lease(own), &lease(json!({}))), denied);
 }
 
 /// It reports content that failed in the annotations of a Lease that another pod holds, or that nobody holds.

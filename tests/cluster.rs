@@ -15,6 +15,7 @@ use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::command::Intent;
 use podnudge_core::event::SlotState;
+use podnudge_core::reason::Reason;
 use podnudge_core::slots::{Lease, LeaseRequest, Slots, SlotsSettings};
 use podnudge_core::snapshot::Digest;
 use serde_json::{Value, json};
@@ -72,9 +73,12 @@ fn a_lease_is_created_read_and_replaced_unless_it_has_changed() {
         assert_eq!(read, made);
         let twice = api.lease(Lease::new("web-0").write(), LIMIT).await.unwrap_err();
         assert!(matches!(twice, ApiError::Conflict(_)), "{twice:?}");
-        let back = made.clone().given_back(UnixTime(secs(2)));
+        let back = made.clone().passed_on(secs(15), UnixTime(secs(2)));
         assert_eq!(api.lease(back.write(), LIMIT).await.unwrap().holder(), None);
-        let stale = api.lease(made.given_back(UnixTime(secs(3))).write(), LIMIT).await.unwrap_err();
+        let stale = api
+            .lease(made.passed_on(secs(15), UnixTime(secs(3))).write(), LIMIT)
+            .await
+            .unwrap_err();
         assert!(matches!(stale, ApiError::Conflict(_)), "{stale:?}");
     });
     let seen = server.seen();
@@ -103,7 +107,7 @@ fn kind(error: &ApiError) -> String {
 #[test]
 fn every_answer_that_is_no_success_says_what_could_not_be_done_and_how_to_fix_it() {
     let long: &'static str =
-        Box::leak(format!("{{\"x\":\"{}\"}}", "y".repeat(70_000)).into_boxed_str());
+        Box::leak(format!("{{\"x\":\"{}\"}}", "y".repeat(2 * 1024 * 1024)).into_boxed_str());
     let cannot = "cannot get the Lease `web-0` in namespace `test`: ";
     let said = ": injected  [31m";
     let cases: [(Fault, &str, &str, &str); 18] = [
@@ -141,25 +145,20 @@ fn every_answer_that_is_no_success_says_what_could_not_be_done_and_how_to_fix_it
             "",
         ),
         (Fault::Status(429, "retry-after: Wed, 21 Oct 2015 07:28:00 GMT\r\n"), "Throttled", "", ""),
-        (
-            Fault::Status(500, ""),
-            "Unavailable",
-            "the API server answered 500 Internal Server Error",
-            "",
-        ),
+        (Fault::Status(500, ""), "Failed", "the API server answered 500 Internal Server Error", ""),
         (
             Fault::Status(503, "retry-after: 1\r\n"),
-            "Unavailable 1s",
+            "Failed 1s",
             "the API server answered 503 Service Unavailable",
             "",
         ),
-        (Fault::Done(504), "Unavailable", "the API server answered 504 Gateway Timeout", ""),
-        (Fault::Cut(20), "Unavailable", "GET http://", "check that no NetworkPolicy"),
-        (Fault::Cut(120), "Unavailable", "the answer broke off", "check that no NetworkPolicy"),
-        (Fault::NoAnswer, "Unavailable", "got no answer within 1s", "check that no NetworkPolicy"),
-        (Fault::Closed, "Unavailable", "GET http://", "check that no NetworkPolicy"),
-        (Fault::Body("<html>"), "Unavailable", "the answer is not a Lease: expected value", ""),
-        (Fault::Body(long), "Unavailable", "the answer is longer than 64 KiB", ""),
+        (Fault::Done(504), "Failed", "the API server answered 504 Gateway Timeout", ""),
+        (Fault::Cut(20), "Unanswered", "GET http://", "check that no NetworkPolicy"),
+        (Fault::Cut(120), "Unanswered", "the answer broke off", "check that no NetworkPolicy"),
+        (Fault::NoAnswer, "Unanswered", "got no answer within 1s", "check that no NetworkPolicy"),
+        (Fault::Closed, "Unanswered", "GET http://", "check that no NetworkPolicy"),
+        (Fault::Body("<html>"), "Unusable", "the answer is not a Lease: expected value", ""),
+        (Fault::Body(long), "Unusable", "the answer is longer than 2048 KiB", ""),
     ];
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("token"), "token").unwrap();
@@ -209,7 +208,7 @@ fn what_is_missing_in_the_pod_is_said() {
     let message = |settings: &str, server| {
         let error = wait(client(folder.path(), settings, server).lease(read("web-0"), LIMIT));
         let error = error.unwrap_err();
-        assert!(matches!(error, ApiError::Refused(_) | ApiError::Unavailable(..)), "{error:?}");
+        assert!(matches!(error, ApiError::Unsent(_) | ApiError::Unanswered(_)), "{error:?}");
         error.reason().to_string()
     };
     let no_token = message("url = \"http://127.0.0.1:1\"\n", None);
@@ -276,10 +275,11 @@ impl Client {
             name: "web".to_owned(),
             count: 1,
             duration: secs(3),
+            cover: secs(3),
             holder: holder.to_owned(),
             seed: 1,
         };
-        Self { api, slots: Slots::new(settings), clock: secs(1000), skew }
+        Self { api, slots: Slots::new(settings, Moment(secs(1000))), clock: secs(1000), skew }
     }
 
     fn now(&self) -> Now {
@@ -294,6 +294,10 @@ impl Client {
     fn play(&mut self, time: Duration) -> SlotState {
         let end = self.clock + time;
         loop {
+            if let Some((_, true)) = self.slots.watched(Moment(self.clock)) {
+                let refused = Err(ApiError::Refused(Reason::new("it may not watch")));
+                self.slots.watch_ended(Moment(self.clock), &refused);
+            }
             if let Some(request) = self.slots.next_request(self.now()) {
                 let limit = self.slots.time_limit();
                 #[expect(clippy::disallowed_methods, reason = "the time of a real request counts")]
@@ -453,9 +457,12 @@ fn real_podnudges_act_one_after_the_other_each_with_the_slot() {
             (format!("{url}?{name}"), "on-start = \"never\"\n".to_owned())
         })
     });
-    // The preflight of the rights at the start: three for the Leases, and one for the pod.
-    wait_until("each has asked for its rights", || server.reviews().len() == 4 * names.len());
-    assert_eq!(server.seen(), Vec::<String>::new(), "a request without a change");
+    // The preflight of the rights at the start: five for the Leases, and one for the pod.
+    wait_until("each has asked for its rights", || server.reviews().len() == 6 * names.len());
+    // Each looks once whether there is a Lease.
+    wait_until("the Lease is there", || server.seen().len() >= names.len() + 1);
+    let other: Vec<_> = server.seen().into_iter().filter(|it| !it.contains("/leases")).collect();
+    assert_eq!(other, Vec::<String>::new(), "a request without a change");
     for round in 1..=2 {
         for pod in &mut pods {
             pod.change(&round.to_string());

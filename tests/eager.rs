@@ -35,7 +35,7 @@ fn listing(version: &str, object: Option<Metadata>) -> Listing {
 }
 
 fn unavailable() -> ApiError {
-    ApiError::Unavailable(Reason::new("nobody answers"), None)
+    ApiError::Unanswered(Reason::new("nobody answers"))
 }
 
 fn refused() -> ApiError {

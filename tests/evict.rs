@@ -28,6 +28,8 @@ impl Pod {
     fn start_as(uid: Option<&str>, settings: &str) -> Self {
         let scene = Scene::new();
         let server = ApiServer::start();
+        let lease = json!({"metadata": {"name": "web-0"}, "spec": {}});
+        server.with_store(|store| store.create(LEASE.trim_end_matches("/web-0"), lease)).unwrap();
         let text = format!(
             "[agent]\nstate-dir = \"FOLDER/state\"\nCLUSTER\n\
              [[rule]]\nwatch = \"FOLDER/volume\"\nsettle = \"0s\"\n{settings}\n",

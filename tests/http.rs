@@ -501,7 +501,7 @@ mod tls {
 
     fn reload(url: &str, ca_file: PathBuf, client: Option<ClientCertificate>) -> Acted {
         let mut endpoint = endpoint(url);
-        endpoint.tls = Some(Tls { ca_file, client });
+        endpoint.tls = Some(Tls { ca_file, client, is_resumed: false });
         send(&action(endpoint))
     }
 

@@ -52,7 +52,7 @@ fn with_slots(mut scenario: Scenario, count: u32) -> Scenario {
     let (patience, bake) = (Duration::ZERO, Duration::ZERO);
     scenario.policy.permit.slot =
         Some(SlotPolicy { acts_when_unreachable, awaits_readiness, patience, bake });
-    scenario.slots = Some(Slots { count, duration: 15 * SECOND });
+    scenario.slots = Some(Slots { count, duration: 15 * SECOND, cover: 15 * SECOND });
     scenario
 }
 
@@ -309,4 +309,34 @@ fn a_plan_that_cannot_be_made_is_a_wrong_command_line() {
     assert!(
         planned(&[&two[..], &["--rule=b"]].concat()).unwrap().starts_with("3 replicas, restart")
     );
+}
+
+/// What a rollout costs the API server, by the code that runs in the pods: a handful of requests for each replica, whatever
+/// the numbers are. An action takes 2 s.
+#[test]
+fn a_replica_needs_a_handful_of_requests_whatever_the_numbers_are() {
+    let action = 2 * SECOND;
+    for (replicas, slots, most) in
+        [(10, 1, 4.0), (300, 15, 8.0), (1000, 10, 10.0), (1000, 100, 10.0)]
+    {
+        let mut scenario = with_slots(reload(replicas), slots);
+        scenario.policy.rollout.alive_for = Duration::ZERO;
+        scenario.downtime = action;
+        let run = plan::run(&scenario, 0);
+        let requests = whole(run.requests.0) / f64::from(replicas);
+        let conflicts = whole(run.writes.1) / whole(run.writes.0);
+        let ideal = action.as_secs_f64() * f64::from(replicas.div_ceil(slots));
+        let time = run.until_all().expect("all have it").as_secs_f64() / ideal;
+        let what = format!(
+            "{replicas} replicas, {slots} slots: {requests:.1} requests each, {:.1} % conflicts, {time:.2} of the ideal time",
+            100.0 * conflicts
+        );
+        println!("{what}");
+        assert!(requests <= most && conflicts <= 0.05 && time <= 1.5, "{what}");
+        assert!(plan::greatest(&run.downs) <= slots, "{what}");
+    }
+}
+
+fn whole(number: u64) -> f64 {
+    f64::from(u32::try_from(number).expect("it is small"))
 }

@@ -248,7 +248,7 @@ fn each_right_that_is_missing_is_said_once_with_the_rule_that_the_role_lacks() {
         .iter()
         .filter(|line| line["problem"].as_str().unwrap().ends_with("-forbidden"))
         .collect();
-    assert_eq!((said.len(), asked), (4, 8), "{}", pod.agent.log());
+    assert_eq!((said.len(), asked), (4, 10), "{}", pod.agent.log());
     let review = &pod.server.reviews()[0];
     assert_eq!(review["apiVersion"], "authorization.k8s.io/v1", "{review}");
 }
@@ -292,7 +292,7 @@ fn a_right_that_is_missing_is_not_said_again_when_its_request_is_refused() {
 #[test]
 fn with_all_rights_and_without_an_answer_there_is_no_problem() {
     let pod = Pod::start(|_| {});
-    wait_until("the rights are asked for", || pod.server.reviews().len() == 8);
+    wait_until("the rights are asked for", || pod.server.reviews().len() == 10);
     let pods: Vec<Value> = pod
         .server
         .reviews()
@@ -358,7 +358,7 @@ fn leases_that_exist_need_not_be_created() {
             }
             server.revoke("create", "leases");
         });
-        wait_until("the rights are asked for", || pod.server.reviews().len() == 8);
+        wait_until("the rights are asked for", || pod.server.reviews().len() == 10);
         pod.agent.wait_for("preflight", 1 + wanted.len());
         let problems: Vec<String> = pod.problems().into_iter().map(|(name, _)| name).collect();
         assert_eq!(problems, wanted);

@@ -11,8 +11,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, Url};
 
 use super::call::{
-    Call, ENDPOINT_SLICES, ENDPOINT_SLICES_BETA, EVENTS, EVICTIONS, Kind, LEASES, NO_ACCOUNT, PODS,
-    Verb,
+    Call, ENDPOINT_SLICES, ENDPOINT_SLICES_BETA, EVENTS, EVICTIONS, Kind, NO_ACCOUNT, PODS, Verb,
 };
 use super::endpoint_slices::{Listed, Page};
 use super::events::PodEvent;
@@ -25,12 +24,9 @@ use podnudge_config::{Auth, Cluster, Endpoint, Tls, is_label};
 use podnudge_core::api_error::ApiError;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
-use podnudge_core::slots::{Lease, LeaseRequest};
 
 /// The namespace of the pod, in the mounted service account.
 const NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-/// The most bytes of a Lease: with all that Kubernetes adds, it has less than 4 KiB.
-const LARGEST_LEASE: usize = 64 * 1024;
 /// The most bytes of an Event.
 const LARGEST_EVENT: usize = 64 * 1024;
 /// The most bytes of a Pod.
@@ -68,25 +64,10 @@ impl Api {
         self.base().map(drop)
     }
 
-    /// Reads or writes a Lease in the pod's namespace.
-    ///
-    /// # Errors
-    /// If the server does not carry it out, or there is no answer within `limit`.
-    pub async fn lease(&self, request: LeaseRequest, limit: Duration) -> Result<Lease, ApiError> {
-        let (verb, body) = match &request {
-            LeaseRequest::Read(_) => (Verb::Get, None),
-            LeaseRequest::Create(lease) => (Verb::Create, Some(lease.body())),
-            LeaseRequest::Update(lease) => (Verb::Update, Some(lease.body())),
-        };
-        let call = self.call(LEASES, request.name(), verb, Vec::new())?;
-        let answer = self.send(&call, body, limit, LARGEST_LEASE).await?;
-        Lease::parse(&answer).map_err(|reason| call.failed(&reason))
-    }
-
     /// Why this pod is not Ready, if so.
     ///
     /// # Errors
-    /// As for [`Api::lease`].
+    /// If the server does not carry it out, or there is no answer within `limit`.
     pub async fn not_ready(&self, pod: &str, limit: Duration) -> Result<Option<Reason>, ApiError> {
         self.read_pod(pod, limit, own_pod::not_ready).await
     }
@@ -94,7 +75,7 @@ impl Api {
     /// Whether this pod is being deleted.
     ///
     /// # Errors
-    /// As for [`Api::lease`].
+    /// As for [`Api::not_ready`].
     pub async fn is_being_deleted(&self, pod: &str, limit: Duration) -> Result<bool, ApiError> {
         self.read_pod(pod, limit, own_pod::is_being_deleted).await
     }
@@ -102,7 +83,7 @@ impl Api {
     /// What became of podnudge's own pod.
     ///
     /// # Errors
-    /// As for [`Api::lease`].
+    /// As for [`Api::not_ready`].
     pub async fn own_pod(&self, pod: &Pod, limit: Duration) -> Result<OwnPod, ApiError> {
         self.read_pod(&pod.name, limit, |body| own_pod::own(body, pod.uid.as_deref())).await
     }
@@ -122,7 +103,7 @@ impl Api {
     /// What the EndpointSlices of this Service say of the pod.
     ///
     /// # Errors
-    /// As for [`Api::lease`]. `limit` is for each part of a long list.
+    /// As for [`Api::not_ready`]. `limit` is for each part of a long list.
     pub async fn listed(
         &self,
         service: &str,
@@ -169,7 +150,7 @@ impl Api {
     /// name is not evicted.
     ///
     /// # Errors
-    /// As for [`Api::lease`].
+    /// As for [`Api::not_ready`].
     pub async fn evict(&self, pod: &Pod, limit: Duration) -> Result<(), ApiError> {
         let call = self.call(EVICTIONS, &pod.name, Verb::Create, Vec::new())?;
         let body = own_pod::eviction(&pod.name, &call.namespace, pod.uid.as_deref());
@@ -179,7 +160,7 @@ impl Api {
     /// Creates an Event about this pod.
     ///
     /// # Errors
-    /// As for [`Api::lease`].
+    /// As for [`Api::not_ready`].
     pub async fn create_event(
         &self,
         pod: &Pod,
@@ -209,7 +190,7 @@ impl Api {
         verb: Verb,
         query: Vec<(&'static str, String)>,
     ) -> Result<Call, ApiError> {
-        let namespace = self.namespace().map_err(ApiError::Refused)?;
+        let namespace = self.namespace().map_err(ApiError::Unsent)?;
         Ok(Call { kind, verb, name: name.to_owned(), namespace, query })
     }
 
@@ -221,7 +202,7 @@ impl Api {
         limit: Duration,
         most: usize,
     ) -> Result<Vec<u8>, ApiError> {
-        let endpoint = self.endpoint(call, limit).map_err(ApiError::Refused)?;
+        let endpoint = self.endpoint(call, limit).map_err(ApiError::Unsent)?;
         let sent = http::exchange(&endpoint, call.verb.method(), body, most).await;
         let answer = sent.map_err(|error| call.unanswered(error))?;
         call.judge(answer, most)
@@ -236,11 +217,15 @@ impl Api {
         }
         let Cluster { ca_file, token_file, .. } = &self.settings;
         let verb = call.verb;
-        let accept = (ACCEPT, HeaderValue::from_static(verb.accepts()));
+        let accept = (ACCEPT, HeaderValue::from_static(call.accepts()));
         let content_type = (CONTENT_TYPE, HeaderValue::from_static(verb.sends()));
         let has_body = verb.method() != Method::GET;
         Ok(Endpoint {
-            tls: (url.scheme() == "https").then(|| Tls { ca_file: ca_file.clone(), client: None }),
+            tls: (url.scheme() == "https").then(|| Tls {
+                ca_file: ca_file.clone(),
+                client: None,
+                is_resumed: true,
+            }),
             url,
             unix_socket: None,
             headers: [accept].into_iter().chain(has_body.then_some(content_type)).collect(),

@@ -124,8 +124,7 @@ impl Verb {
         }
     }
 
-    /// What the answer is to be.
-    pub(super) fn accepts(self) -> &'static str {
+    fn accepts(self) -> &'static str {
         match self {
             Self::Get | Self::Create | Self::Update | Self::ListOfService => JSON,
             Self::List => METADATA_LIST,
@@ -144,6 +143,11 @@ impl Verb {
 }
 
 impl Call {
+    /// What the answer is to be. Of a Lease, all is needed.
+    pub(super) fn accepts(&self) -> &'static str {
+        if self.kind.resource == LEASES.resource { JSON } else { self.verb.accepts() }
+    }
+
     pub(super) fn path(&self) -> String {
         let Self { kind: Kind { api, resource, .. }, verb, name, namespace, .. } = self;
         let all = match resource.split_once('/') {
@@ -159,12 +163,13 @@ impl Call {
     /// It was not carried out, or its answer cannot be used.
     pub(super) fn failed(&self, reason: &Reason) -> ApiError {
         let message = format!("cannot {self}: {}", reason.message);
-        ApiError::Unavailable(Reason { message, hint: reason.hint.clone() }, None)
+        ApiError::Unusable(Reason { message, hint: reason.hint.clone() })
     }
 
     /// There is no answer.
     pub(super) fn unanswered(&self, error: ExchangeError) -> ApiError {
-        self.failed(&Reason::new(error.into_reason().message).hint(NO_CONNECTION))
+        let message = format!("cannot {self}: {}", error.into_reason().message);
+        ApiError::Unanswered(Reason::new(message).hint(NO_CONNECTION))
     }
 
     /// The body of an answer that says that it was carried out. At most `most` bytes were read.
@@ -178,8 +183,8 @@ impl Call {
                     most / 1024
                 )))),
                 AnswerEnd::Aborted(how) => {
-                    let reason = Reason::new(format!("the answer {how}")).hint(NO_CONNECTION);
-                    Err(self.failed(&reason))
+                    let message = format!("cannot {self}: the answer {how}");
+                    Err(ApiError::Unanswered(Reason::new(message).hint(NO_CONNECTION)))
                 }
             };
         }
@@ -198,7 +203,7 @@ impl Call {
             410 => ApiError::Gone(reason),
             429 => ApiError::Throttled(reason, retry_after),
             300..=499 => ApiError::Refused(reason),
-            _ => ApiError::Unavailable(reason, retry_after),
+            _ => ApiError::Failed(reason, retry_after),
         })
     }
 

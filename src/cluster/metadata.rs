@@ -120,7 +120,7 @@ impl WatchEvent {
     /// # Errors
     /// If the watch cannot go on: the server says so, or the line is no event.
     pub(super) fn parse(line: &[u8], name: &str) -> Result<Option<Self>, ApiError> {
-        let broken = |reason: Reason| ApiError::Unavailable(reason, None);
+        let broken = |reason: Reason| ApiError::Unusable(reason);
         let is_none = |error: serde_json::Error| {
             broken(Reason::new(format!("a line of the watch is no event: {}", told(&error))))
         };
@@ -235,10 +235,10 @@ mod tests {
         let gone = event("ERROR", r#"{"kind":"Status","code":410,"message":"too old\u001b"}"#);
         assert!(matches!(gone, Err(ApiError::Gone(reason)) if reason.message.contains("too old")));
         let other = event("ERROR", r#"{"kind":"Status","code":500,"message":"etcd"}"#);
-        assert!(matches!(other, Err(ApiError::Unavailable(..))), "{other:?}");
+        assert!(matches!(other, Err(ApiError::Unusable(_))), "{other:?}");
         for text in ["", "{", "[]", r#"{"type":"ADDED"}"#, r#"{"type":"ERROR","object":1}"#] {
             let error = WatchEvent::parse(text.as_bytes(), "app");
-            assert!(matches!(error, Err(ApiError::Unavailable(..))), "{text}: {error:?}");
+            assert!(matches!(error, Err(ApiError::Unusable(_))), "{text}: {error:?}");
         }
     }
 }

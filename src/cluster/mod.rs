@@ -1,7 +1,7 @@
 //! podnudge's access to the Kubernetes API. Nothing here is used, and no request is sent, unless the configuration asks
 //! for it: by `lease`, `services`, `evict`, `eager-sync` or `events`.
 //!
-//! `api.rs` sends one request, `objects.rs` those of eager sync, and `reviews.rs` those about podnudge's rights; they
+//! `api.rs` sends one request, `leases.rs` those about Leases, `objects.rs` those of eager sync, and `reviews.rs` those about podnudge's rights; they
 //! read the token, the CA certificates and the namespace of the pod's service account for each, and nothing else here
 //! does I/O. `rights.rs` has the rights that each feature needs. The protocol by which
 //! replicas share slots is in the core (`slots.rs` there), and `identity.rs` says under which name a podnudge holds them. `eager.rs` follows the objects behind the
@@ -22,6 +22,7 @@ mod events;
 #[path = "../../tests/fuzz/cluster.rs"]
 mod fuzz;
 mod identity;
+mod leases;
 mod metadata;
 mod objects;
 mod own_pod;
@@ -34,6 +35,7 @@ pub use eager::{Change, EagerAnswer, EagerFact, EagerRequest, EagerSync};
 pub use endpoint_slices::Listed;
 pub use events::{EventReason, EventsFact, PodEvent, PodEvents, of_fact, of_slot};
 pub use identity::unknown_pod;
+pub use leases::{LeaseSeen, LeaseWatch};
 pub use metadata::{Listing, Metadata, WatchEvent};
 pub use own_pod::OwnPod;
 pub use rights::{Feature, Need, Right, Rights, RightsPreflight, needs, object_rights};

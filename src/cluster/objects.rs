@@ -76,7 +76,7 @@ impl Api {
             ("timeoutSeconds", time.as_secs().to_string()),
         ];
         let call = self.call(kind(object), &object.name, Verb::Watch, query)?;
-        let endpoint = self.endpoint(&call, time + OVERTIME).map_err(ApiError::Refused)?;
+        let endpoint = self.endpoint(&call, time + OVERTIME).map_err(ApiError::Unsent)?;
         let mut lines = Lines { number, name: &object.name, events, failed: None };
         let read = read_lines(&endpoint, LIMIT, LONGEST_LINE, &mut lines).await;
         let answer = read.map_err(|error| call.unanswered(error))?;

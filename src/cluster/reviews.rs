@@ -44,7 +44,7 @@ impl Api {
         pod: &str,
         limit: Duration,
     ) -> Result<Rights, ApiError> {
-        let namespace = self.namespace().map_err(ApiError::Refused)?;
+        let namespace = self.namespace().map_err(ApiError::Unsent)?;
         let mut missing = Vec::new();
         for right in &rights {
             let call = Call {
@@ -93,8 +93,9 @@ impl Api {
         let patch = json!({"metadata": {"labels": {TRIAL_LABEL: "trial"}}}).to_string();
         match self.send(&call, Some(patch.into_bytes()), limit, LARGEST_OBJECT).await {
             Ok(_) => Ok(true),
-            Err(ApiError::Unavailable(reason, pause)) => Err(ApiError::Unavailable(reason, pause)),
-            Err(ApiError::Throttled(reason, pause)) => Err(ApiError::Throttled(reason, pause)),
+            Err(error) if error.may_be_done() || matches!(error, ApiError::Throttled(..)) => {
+                Err(error)
+            }
             Err(_) => Ok(false),
         }
     }

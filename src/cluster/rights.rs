@@ -30,6 +30,8 @@ const AGAIN: Duration = Duration::from_mins(5);
 pub enum Feature {
     /// `lease` in `[rule.limit]`: slots, held in Leases.
     Slots,
+    /// Also `lease`: waiting for a slot by a watch, and in a line.
+    WatchedSlots,
     /// Also `lease`: whether podnudge's own Pod is Ready again, or is being deleted.
     Readiness,
     /// `services` in `[rule.drain]`: whether they have the pod.
@@ -84,7 +86,11 @@ pub fn needs(config: &Config) -> Vec<Need> {
     for (number, rule) in config.rules.iter().enumerate() {
         let limit = rule.settings.limit.as_ref();
         if let Some((limit, name)) = limit.and_then(|limit| Some((limit, limit.lease.as_ref()?))) {
-            add(Feature::Slots, RuleId(number), slots(limit, name));
+            let mut rights = leases(limit, name, [Verb::Get, Verb::Update]);
+            rights.push(right(LEASES, Verb::Create));
+            add(Feature::Slots, RuleId(number), rights);
+            let rights = leases(limit, name, [Verb::Patch, Verb::Watch]);
+            add(Feature::WatchedSlots, RuleId(number), rights);
             add(Feature::Readiness, RuleId(number), vec![right(PODS, Verb::Get)]);
         }
         if rule.settings.drain.as_ref().is_some_and(|drain| !drain.services.is_empty()) {
@@ -109,13 +115,10 @@ pub fn needs(config: &Config) -> Vec<Need> {
     needs
 }
 
-fn slots(limit: &Limit, name: &str) -> Vec<Right> {
-    let one = |number: u32| {
-        let name = format!("{name}-{number}");
-        [right(LEASES, Verb::Get).of(&name), right(LEASES, Verb::Update).of(&name)]
-    };
-    let existing = (0..limit.slots()).flat_map(one);
-    existing.chain([right(LEASES, Verb::Create)]).collect()
+/// Those for the Leases of all slots.
+fn leases(limit: &Limit, name: &str, verbs: [Verb; 2]) -> Vec<Right> {
+    let one = |number: u32| verbs.map(|verb| right(LEASES, verb).of(&format!("{name}-{number}")));
+    (0..limit.slots()).flat_map(one).collect()
 }
 
 /// Which objects are behind the volumes is only known when podnudge has read its Pod: it lists them at once then,
@@ -145,6 +148,17 @@ impl Right {
         Self { name: Some(name.to_owned()), ..self }
     }
 
+    /// Whether a Role that grants the other one grants this, too: the Leases of a rule are in one list of names.
+    fn is_granted_with(&self, other: &Self) -> bool {
+        let is_same = (self.resource, self.verb) == (other.resource, other.verb);
+        let base = |right: &Self| {
+            let name = right.name.as_deref()?;
+            let slot = name.rsplit_once('-').filter(|_| right.resource == LEASES.resource);
+            Some(slot.map_or(name, |(base, _)| base).to_owned())
+        };
+        is_same && base(self) == base(other)
+    }
+
     /// Whether it is for this verb and kind, whatever the name.
     pub(super) fn is(&self, kind: Kind, verb: Verb) -> bool {
         (self.group, self.resource, self.verb) == (kind.group, kind.resource, verb.name())
@@ -164,6 +178,10 @@ impl Feature {
             Self::Slots => (
                 ProblemKind::SlotsForbidden,
                 "the service account may not read and write the Leases that hold the slots",
+            ),
+            Self::WatchedSlots => (
+                ProblemKind::SlotsUnwatched,
+                "the service account may not watch the Leases and say in them who is next, so free slots are found late, and by more requests",
             ),
             Self::Readiness => (
                 ProblemKind::ReadinessForbidden,
@@ -191,7 +209,8 @@ impl Feature {
 impl Need {
     /// Those of its rights that are missing.
     fn missing(&self, missing: &BTreeSet<Right>) -> Vec<&Right> {
-        self.rights.iter().filter(|right| missing.contains(*right)).collect()
+        let is_missing = |right: &&Right| missing.iter().any(|other| right.is_granted_with(other));
+        self.rights.iter().filter(is_missing).collect()
     }
 
     /// The problem, if some of these rights are missing.
@@ -272,12 +291,19 @@ impl RightsPreflight {
         Self { needs, at, pace: Pace::new(seed), lacking: None }
     }
 
-    /// The rights to ask for now, each once.
+    /// The rights to ask for now, each once: for the Leases of a rule, those for the last one. Whoever adds a slot may forget
+    /// its name.
     pub fn next_request(&mut self, now: Moment) -> Option<Vec<Right>> {
         self.at.take_if(|at| *at <= now)?;
-        let rights = self.needs.iter().flat_map(|need| &need.rights);
-        let rights: BTreeSet<&Right> = rights.collect();
-        Some(rights.into_iter().cloned().collect())
+        let mut asked: Vec<&Right> = Vec::new();
+        for right in self.needs.iter().flat_map(|need| &need.rights) {
+            match asked.iter_mut().find(|other| right.is_granted_with(other)) {
+                Some(other) => *other = right,
+                None => asked.push(right),
+            }
+        }
+        let asked: BTreeSet<&Right> = asked.into_iter().collect();
+        Some(asked.into_iter().cloned().collect())
     }
 
     /// When to call [`RightsPreflight::next_request`].
@@ -365,10 +391,10 @@ mod tests {
             "get pods None",
             "patch pods None",
             "create leases None",
-            "get leases Some(\"web-0\")",
-            "update leases Some(\"web-0\")",
             "get leases Some(\"web-1\")",
+            "patch leases Some(\"web-1\")",
             "update leases Some(\"web-1\")",
+            "watch leases Some(\"web-1\")",
         ];
         assert_eq!(asked, wanted);
         assert_eq!(preflight.next_request(now(0)), None, "it is under way");
@@ -399,6 +425,7 @@ mod tests {
             .collect();
         let wanted = [
             "slots-forbidden: add: apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [web-0, web-1], verbs: [update]; and apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create]",
+            "slots-unwatched: add: apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [web-0, web-1], verbs: [patch, watch]",
             "eager-sync-forbidden: add: apiGroups: [\"\"], resources: [configmaps], resourceNames: [app, more], verbs: [list, watch]; and apiGroups: [\"\"], resources: [pods], verbs: [patch]",
         ];
         assert_eq!(said, wanted);
@@ -411,7 +438,7 @@ mod tests {
         for error in [
             ApiError::Refused(reason()),
             ApiError::NotFound(reason()),
-            ApiError::Unavailable(reason(), None),
+            ApiError::Unanswered(reason()),
         ] {
             let mut preflight = RightsPreflight::new(needs_of(SLOTS), now(0), 7);
             let mut at = now(0);

@@ -13,6 +13,8 @@ use reqwest::header::RETRY_AFTER;
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode};
 
 use super::relay::{self, BEFORE_ANSWER, Relaying};
+#[cfg(feature = "tls")]
+use super::session;
 use super::{AnswerEnd, ExchangeError, connect, connection_error};
 use crate::system::files;
 use podnudge_config::{Auth, Endpoint, Tls};
@@ -219,6 +221,11 @@ pub(crate) fn base_client(timeout: Duration) -> ClientBuilder {
 fn with_tls(builder: ClientBuilder, tls: &Tls) -> Result<ClientBuilder, Reason> {
     let bundle = files::read_with_hint(&tls.ca_file, files::LARGEST)?;
     let path = tls.ca_file.display();
+    if tls.is_resumed {
+        let config = session::config(&bundle)
+            .ok_or_else(|| Reason::new(format!("`{path}` contains no PEM certificates")))?;
+        return Ok(builder.tls_backend_preconfigured(config).https_only(true));
+    }
     let certificates = reqwest::Certificate::from_pem_bundle(&bundle).map_err(|error| {
         Reason::new(format!("`{path}` contains no PEM certificates: {}", causes(&error)))
     })?;

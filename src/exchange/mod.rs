@@ -19,6 +19,8 @@ mod program_process;
 pub mod program_supervisor;
 mod relay;
 mod report;
+#[cfg(feature = "tls")]
+mod session;
 pub mod socket;
 
 use std::io;

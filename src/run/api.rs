@@ -10,7 +10,7 @@ mod rights;
 mod slots;
 
 use super::agent::Agent;
-use crate::cluster::{self, EagerAnswer};
+use crate::cluster::{self, EagerAnswer, LeaseWatch};
 use crate::system::surroundings::{Pod, Surroundings};
 use eager::EagerSyncing;
 use events::EventSending;
@@ -35,6 +35,14 @@ pub(in crate::run) enum ApiAnswer {
     Event(Result<(), ApiError>),
     /// What podnudge's service account may do.
     Rights(Result<cluster::Rights, ApiError>),
+}
+
+/// What comes of a watch.
+pub(in crate::run) enum Watched {
+    /// About an object of eager sync.
+    Object(EagerAnswer),
+    /// About the Lease of a slot.
+    Lease(LeaseWatch),
 }
 
 /// Its users.
@@ -90,9 +98,13 @@ impl ApiUsers {
         self.rights.stop();
     }
 
-    /// The next answer about an object that is watched. Without eager sync, there is none.
-    pub(super) async fn next_of_eager_sync(&mut self) -> Option<EagerAnswer> {
-        self.eager.next().await
+    /// What comes next of what is watched: the objects of eager sync and the Leases. If nothing is, nothing comes.
+    pub(super) async fn next_watched(&mut self) -> Option<Watched> {
+        tokio::select! {
+            Some(lease) = self.slots.next() => Some(Watched::Lease(lease)),
+            Some(object) = self.eager.next() => Some(Watched::Object(object)),
+            else => None,
+        }
     }
 
     /// A volume was read.
@@ -113,9 +125,17 @@ impl Agent {
         self.advance_rights();
     }
 
-    pub(super) fn eager_sync_answered(&mut self, answer: EagerAnswer) {
-        self.api_server_seen(answer.api_server());
-        self.api.eager.answered(answer);
+    pub(super) fn watch_told(&mut self, watched: Watched) {
+        match watched {
+            Watched::Object(answer) => {
+                self.api_server_seen(answer.api_server());
+                self.api.eager.answered(answer);
+            }
+            Watched::Lease(told) => {
+                self.api_server_seen(told.2.api_server());
+                self.lease_watch_told(told);
+            }
+        }
     }
 
     pub(super) fn api_answered(&mut self, answer: ApiAnswer) {

@@ -95,7 +95,7 @@ impl Agent {
                     }
                     self.core.tick(clock::now());
                 }
-                Some(answer) = self.api.next_of_eager_sync() => self.eager_sync_answered(answer),
+                Some(told) = self.api.next_watched() => self.watch_told(told),
                 Some(()) = self.mounts.changed() => self.handle_event(Event::MountsChanged),
             }
         }

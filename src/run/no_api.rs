@@ -40,7 +40,7 @@ impl ApiUsers {
     pub(super) fn stop(&self) {}
 
     #[expect(clippy::unused_async, reason = "the same")]
-    pub(super) async fn next_of_eager_sync(&self) -> Option<()> {
+    pub(super) async fn next_watched(&self) -> Option<()> {
         None
     }
 
@@ -66,7 +66,7 @@ impl Agent {
         None
     }
 
-    pub(super) fn eager_sync_answered(&self, (): ()) {}
+    pub(super) fn watch_told(&self, (): ()) {}
 
     pub(super) fn event_of_fact(&self, _: RuleId, _: &Fact) {}
 }

@@ -22,7 +22,8 @@ pub(crate) struct History {
 
 impl History {
     pub(crate) fn add(&mut self, version: u64, path: &str, kind: &str, object: &Value) {
-        let object = metadata(object);
+        let is_lease = path.contains("/leases/");
+        let object = if is_lease { object.clone() } else { metadata(object) };
         self.push(version, Some(path), json!({"type": kind, "object": object}));
     }
 
@@ -85,7 +86,8 @@ pub(crate) fn list(store: &Store, line: &str, text: &str) -> Value {
 /// A watch.
 pub(crate) struct Watch {
     path: String,
-    from: u64,
+    /// The version from which it goes on; `None` if it begins with the present state.
+    from: Option<u64>,
 }
 
 impl Watch {
@@ -93,12 +95,16 @@ impl Watch {
     pub(crate) fn of(text: &str) -> Option<Self> {
         let line = text.lines().next()?;
         parameter(line, "watch").filter(|watch| *watch == "true")?;
-        assert_eq!(parameter(line, "allowWatchBookmarks"), Some("true"), "{line}");
-        assert!(text.contains("as=PartialObjectMetadata;g=meta.k8s.io;v=v1"), "{text}");
         let seconds: u64 = parameter(line, "timeoutSeconds")?.parse().unwrap();
-        assert!((300..=450).contains(&seconds), "{line}");
-        let from = parameter(line, "resourceVersion")?.parse().unwrap();
-        Some(Self { path: object(line), from })
+        assert!((300..=600).contains(&seconds), "{line}");
+        let path = object(line);
+        // Of anything but a Lease, nothing else may be asked for.
+        if !path.contains("/leases/") {
+            assert_eq!(parameter(line, "allowWatchBookmarks"), Some("true"), "{line}");
+            assert!(text.contains("as=PartialObjectMetadata;g=meta.k8s.io;v=v1"), "{text}");
+        }
+        let from = parameter(line, "resourceVersion").map(|version| version.parse().unwrap());
+        Some(Self { path, from })
     }
 
     /// Tells what happens, until the watch is to end or the client has gone.
@@ -108,10 +114,14 @@ impl Watch {
         if stream.write_all(head.as_bytes()).is_err() {
             return;
         }
-        let (mut told, begun) = (self.from, server.with_store(|store| store.history.ends));
+        let (begun, state, version) = server
+            .with_store(|store| (store.history.ends, store.get(&self.path).ok(), store.version()));
+        let state = state.filter(|_| self.from.is_none());
+        let mut first = state.map(|object| json!({"type": "ADDED", "object": object}));
+        let mut told = self.from.unwrap_or(version);
         loop {
             let history = server.with_store(|store| store.history.clone());
-            for line in self.lines(&history, &mut told) {
+            for line in first.take().into_iter().chain(self.lines(&history, &mut told)) {
                 let text = format!("{line}\n");
                 // A line need not come in one piece, nor end with one.
                 let (first, rest) = text.split_at(text.len() / 2);

@@ -4,11 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{
-    Action, ApproveBefore, Check, Condition, OnFailure, OnUnreachable, ProofBy, Rule, TargetBy,
+    Action, ApproveBefore, Check, Condition, Limit, OnFailure, OnUnreachable, ProofBy, Rule,
+    TargetBy,
 };
 use podnudge_core::budget::RestartBudget;
 use podnudge_core::event::VolumeId;
 use podnudge_core::shown;
+use podnudge_core::slots::LONGEST_LEASE;
 use podnudge_core::{
     Actions, ApplicationPolicy, GatePolicy, Hold, IntakePolicy, OnStart, PermitPolicy, Policy,
     PolicyVolume, RolloutPolicy, SlotPolicy, TargetName, Turns, kubelet,
@@ -132,6 +134,14 @@ impl Rule {
             patience: self.settings.drain.as_ref().map_or(Duration::ZERO, |drain| drain.timeout),
             bake: limit.bake,
         })
+    }
+
+    /// How long a slot stays taken while an action may have interrupted the application: until that may be back, too. So a
+    /// replica whose API server is away while its application is down keeps the others from acting.
+    #[must_use]
+    pub fn slot_cover(&self, limit: &Limit) -> Duration {
+        let back = if self.may_interrupt() { self.verify.timeout } else { Duration::ZERO };
+        limit.lease_duration.saturating_add(back).min(LONGEST_LEASE)
     }
 
     fn turns(&self) -> Option<Turns> {

@@ -143,6 +143,8 @@ pub struct Tls {
     pub ca_file: PathBuf,
     /// The client's certificate chain and its key.
     pub client: Option<ClientCertificate>,
+    /// Whether later requests resume the session, which saves most of the handshake.
+    pub is_resumed: bool,
 }
 
 /// The client's certificate and its key, both PEM.
@@ -268,7 +270,7 @@ impl Access {
         };
         let client = self.cert_file.clone().zip(self.key_file.clone());
         let client = client.map(|(cert_file, key_file)| ClientCertificate { cert_file, key_file });
-        Some(Tls { ca_file, client })
+        Some(Tls { ca_file, client, is_resumed: false })
     }
 }
 

@@ -18,9 +18,15 @@ pub enum ApiError {
     Throttled(Reason, Option<Duration>),
     /// The server refuses the request: 401, 403 and others.
     Refused(Reason),
-    /// There is no answer, or one of 5xx, perhaps with the time after which to try again; or the answer
-    /// cannot be read. The request may have been carried out.
-    Unavailable(Reason, Option<Duration>),
+    /// The server has failed: 5xx, perhaps with the time after which to try again. The request may have been carried
+    /// out.
+    Failed(Reason, Option<Duration>),
+    /// The answer is too long, or is not what was asked for. The request may have been carried out.
+    Unusable(Reason),
+    /// There is no answer. The request may have been carried out.
+    Unanswered(Reason),
+    /// Nothing was sent, because something that a request needs is missing here.
+    Unsent(Reason),
 }
 
 impl ApiError {
@@ -33,7 +39,10 @@ impl ApiError {
             | Self::Gone(reason)
             | Self::Throttled(reason, _)
             | Self::Refused(reason)
-            | Self::Unavailable(reason, _) => reason,
+            | Self::Failed(reason, _)
+            | Self::Unusable(reason)
+            | Self::Unanswered(reason)
+            | Self::Unsent(reason) => reason,
         }
     }
 
@@ -41,9 +50,27 @@ impl ApiError {
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Throttled(_, pause) | Self::Unavailable(_, pause) => *pause,
+            Self::Throttled(_, pause) | Self::Failed(_, pause) => *pause,
             _ => None,
         }
+    }
+
+    /// Whether the server could not be asked. An answer, of whatever kind, is no outage.
+    #[must_use]
+    pub fn is_outage(&self) -> bool {
+        matches!(self, Self::Unanswered(_) | Self::Unsent(_))
+    }
+
+    /// Whether it is not known whether the request was carried out.
+    #[must_use]
+    pub fn may_be_done(&self) -> bool {
+        matches!(self, Self::Failed(..) | Self::Unusable(_) | Self::Unanswered(_))
+    }
+
+    /// Whether somebody has to change something before it can succeed.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused(_) | Self::Unsent(_))
     }
 }
 
@@ -55,7 +82,12 @@ pub fn api_server<T>(answer: &Result<T, ApiError>) -> Option<ApiServer> {
         Ok(_) | Err(ApiError::NotFound(_) | ApiError::Conflict(_) | ApiError::Gone(_)) => {
             Some(ApiServer::Answers)
         }
-        Err(ApiError::Unavailable(..)) => Some(ApiServer::Away),
-        Err(ApiError::Throttled(..) | ApiError::Refused(_)) => None,
+        Err(ApiError::Failed(..) | ApiError::Unanswered(_)) => Some(ApiServer::Away),
+        Err(
+            ApiError::Throttled(..)
+            | ApiError::Refused(_)
+            | ApiError::Unusable(_)
+            | ApiError::Unsent(_),
+        ) => None,
     }
 }

@@ -18,6 +18,9 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 const FIRST_CONFLICT: Duration = Duration::from_millis(50);
 const LONGEST_CONFLICT: Duration = Duration::from_secs(2);
 
+/// More failures than this make no wait longer.
+const MOST_FAILURES: u32 = 10;
+
 /// Counts what went wrong in a row.
 #[derive(Debug, Clone)]
 pub struct Pace {
@@ -35,9 +38,10 @@ impl Pace {
         Self { random: Random::new(seed), failures: 0, conflicts: 0, looks: 0, untold: 0 }
     }
 
-    /// The server has answered.
+    /// The server has answered. One answer among many refusals is no reason to ask as often as ever: the next wait is
+    /// half as long.
     pub fn answered(&mut self) {
-        self.failures = 0;
+        self.failures = self.failures.saturating_sub(1);
     }
 
     /// A slot was taken, or none is wanted any more.
@@ -49,14 +53,14 @@ impl Pace {
     /// The wait after a failure: at most `most`, and at least what the server asks for.
     pub fn failed(&mut self, most: Duration, pause: Option<Duration>) -> Duration {
         let wait = doubled(FIRST_RETRY, self.failures, LONGEST_RETRY.min(most));
-        self.failures = self.failures.saturating_add(1);
+        self.failures = self.failures.saturating_add(1).min(MOST_FAILURES);
         self.jittered(wait).max(pause.unwrap_or_default().min(LONGEST_PAUSE))
     }
 
     /// The wait after a refusal, which an immediate repetition does not change.
     pub fn refused(&mut self) -> Duration {
         let wait = doubled(FIRST_RETRY * 4, self.failures, LONGEST_REFUSAL);
-        self.failures = self.failures.saturating_add(1);
+        self.failures = self.failures.saturating_add(1).min(MOST_FAILURES);
         self.jittered(wait)
     }
 
@@ -113,7 +117,10 @@ mod tests {
         assert!(pace.failed(Duration::from_secs(1), None) <= Duration::from_secs(1));
         assert_eq!(pace.failed(hour, Some(Duration::from_secs(45))), Duration::from_secs(45));
         assert_eq!(pace.failed(hour, Some(Duration::from_hours(9))), LONGEST_PAUSE);
-        pace.answered();
+        // Ten failures count at most: the wait is the longest one until four answers have halved it.
+        (0..4).for_each(|_| pace.answered());
+        assert!(pace.failed(hour, None) <= LONGEST_RETRY / 2, "it is half as long");
+        (0..20).for_each(|_| pace.answered());
         assert!(pace.failed(hour, None) <= FIRST_RETRY);
         for whole in [600, 1200, 2400, 3600, 3600] {
             let look = pace.looked(hour).as_secs();

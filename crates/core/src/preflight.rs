@@ -76,6 +76,8 @@ pub enum ProblemKind {
     WorkDirShared,
     /// The service account may not do what slots need.
     SlotsForbidden,
+    /// It may not watch the Leases, as waiting for slots is cheap by.
+    SlotsUnwatched,
     /// The service account may not read podnudge's own Pod, as slots need.
     ReadinessForbidden,
     /// The service account may not find out whether the Services have the pod.
@@ -151,6 +153,7 @@ impl ProblemKind {
         matches!(
             self,
             Self::SlotsForbidden
+                | Self::SlotsUnwatched
                 | Self::ReadinessForbidden
                 | Self::EndpointSlicesForbidden
                 | Self::EvictionForbidden
@@ -197,6 +200,7 @@ impl ProblemKind {
             Self::PodUnknown => "pod-unknown",
             Self::WorkDirShared => "work-dir-shared",
             Self::SlotsForbidden => "slots-forbidden",
+            Self::SlotsUnwatched => "slots-unwatched",
             Self::ReadinessForbidden => "readiness-forbidden",
             Self::EndpointSlicesForbidden => "endpoint-slices-forbidden",
             Self::EvictionForbidden => "eviction-forbidden",

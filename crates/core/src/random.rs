@@ -22,6 +22,12 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
+    /// At least 0, and less than 1.
+    #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
+    pub fn part(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// At least zero, and less than `limit` unless that is zero.
     pub fn below(&mut self, limit: Duration) -> Duration {
         let nanos = (limit.as_nanos() * u128::from(self.bits())) >> 64;

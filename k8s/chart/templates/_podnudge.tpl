@@ -139,7 +139,7 @@
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   resourceNames: [{{ range $n := until (int .lease.slots) }}{{ if $n }}, {{ end }}{{ printf "%s-%d" $lease.name $n | quote }}{{ end }}]
-  verbs: [get, update]
+  verbs: [get, update, patch, watch]
 {{- end }}
 {{- if or .lease.name .services .evict }}
 - {apiGroups: [""], resources: [pods], verbs: [get]}

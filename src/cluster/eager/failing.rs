@@ -26,7 +26,7 @@ impl Failing {
         error: &ApiError,
         pace: &mut Pace,
     ) -> Duration {
-        let is_refusal = matches!(error, ApiError::Refused(_) | ApiError::NotFound(_));
+        let is_refusal = error.is_refusal() || matches!(error, ApiError::NotFound(_));
         let since = failing.as_ref().map_or(now, |failing| failing.since);
         *failing = Some(Self { since, reason: error.reason().clone(), is_refusal });
         if is_refusal { pace.refused() } else { pace.failed(LONGEST_RETRY, error.retry_after()) }

@@ -61,7 +61,8 @@ impl Evictor {
             Err(ApiError::Throttled(reason, pause)) => {
                 Acted::Postponed(budget(reason), most(pause))
             }
-            Err(ApiError::Unavailable(reason, pause)) => {
+            Err(error) if error.may_be_done() => {
+                let (reason, pause) = (error.reason().clone(), error.retry_after());
                 let message =
                     format!("it is not known whether the pod was evicted: {}", reason.message);
                 Acted::Unanswered(Reason { message, ..reason }, most(pause))
@@ -84,7 +85,7 @@ impl Evictor {
 fn unread(error: ApiError) -> Acted {
     match error {
         ApiError::Throttled(reason, pause) => Acted::Postponed(reason, most(pause)),
-        ApiError::Unavailable(reason, Some(pause)) => Acted::Postponed(reason, most(Some(pause))),
+        ApiError::Failed(reason, Some(pause)) => Acted::Postponed(reason, most(Some(pause))),
         error => Acted::Refused(error.reason().clone()),
     }
 }

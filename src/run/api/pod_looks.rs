@@ -34,9 +34,11 @@ impl Agent {
             let looked = tokio::time::timeout(WHOLE_LIMIT, look(&api, &pod, services, is)).await;
             let look = match looked {
                 Ok(Ok(look)) => look,
-                Ok(Err(ApiError::Refused(reason) | ApiError::NotFound(reason))) => {
-                    PodLook::Refused(reason)
-                }
+                Ok(Err(
+                    ApiError::Refused(reason)
+                    | ApiError::Unsent(reason)
+                    | ApiError::NotFound(reason),
+                )) => PodLook::Refused(reason),
                 Ok(Err(error)) => PodLook::Unknown(error.reason().clone(), error.retry_after()),
                 Err(_) => {
                     let limit = humantime::format_duration(WHOLE_LIMIT);

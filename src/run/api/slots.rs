@@ -6,9 +6,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
 use super::ApiAnswer;
 use super::access::ApiAccess;
 use super::evict::Evictor;
+use crate::cluster::{LeaseSeen, LeaseWatch};
 use crate::report;
 use crate::run::agent::{Agent, Done};
 use crate::run::clock;
@@ -18,11 +22,15 @@ use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now};
 use podnudge_core::command::{Command, Intent};
 use podnudge_core::event::{Event, RuleId, SlotState};
+use podnudge_core::random::Random;
 use podnudge_core::slots::{Lease, Slots, SlotsSettings};
 use podnudge_core::snapshot::Digest;
 
 /// How long to wait for the answer whether the pod is being deleted.
 const DELETION_LIMIT: Duration = Duration::from_secs(5);
+
+/// How many events of watches may wait for the loop; whoever has more waits.
+const MOST_EVENTS: usize = 4;
 
 /// The slots of all rules.
 pub(super) struct SharedSlots {
@@ -32,6 +40,10 @@ pub(super) struct SharedSlots {
     evictor: Option<Evictor>,
     /// In the order of the rules.
     rules: Vec<Option<RuleSlots>>,
+    /// What the watches tell.
+    sender: mpsc::Sender<LeaseWatch>,
+    watches: mpsc::Receiver<LeaseWatch>,
+    random: Random,
 }
 
 struct RuleSlots {
@@ -40,6 +52,22 @@ struct RuleSlots {
     known: SlotState,
     /// Content that failed, and the commands after it, until it is known whether the pod is being deleted.
     deferred: VecDeque<Command>,
+    watch: Watch,
+}
+
+/// The watch of a rule's Lease.
+#[derive(Default)]
+struct Watch {
+    /// Which of the rule's watches it is: what earlier ones have told is not heard.
+    number: u32,
+    request: Option<AbortHandle>,
+}
+
+impl Watch {
+    fn end(&mut self) {
+        self.request.take().iter().for_each(AbortHandle::abort);
+        self.number = self.number.wrapping_add(1);
+    }
 }
 
 impl RuleSlots {
@@ -71,7 +99,7 @@ impl SharedSlots {
             has_lease || has_services || evict.is_some()
         });
         let Some(settings) = config.cluster.clone().filter(|_| is_used) else {
-            return Self { access: None, looks: None, evictor: None, rules: Vec::new() };
+            return Self::unused();
         };
         let access = ApiAccess::new(settings, surroundings);
         if let Err(reason) = access.api.examine() {
@@ -79,19 +107,34 @@ impl SharedSlots {
         }
         let slots = |rule: &Rule| {
             let limit = rule.settings.limit.as_ref()?;
-            let slots = Slots::new(SlotsSettings {
+            let settings = SlotsSettings {
                 name: limit.lease.clone()?,
                 count: limit.slots(),
                 duration: limit.lease_duration,
+                cover: rule.slot_cover(limit),
                 holder: access.pod.holder(&rule.name, seed),
                 seed,
-            });
-            Some(RuleSlots { slots, known: SlotState::Free, deferred: VecDeque::new() })
+            };
+            let slots = Slots::new(settings, clock::now().mono);
+            let deferred = VecDeque::new();
+            Some(RuleSlots { slots, known: SlotState::Free, deferred, watch: Watch::default() })
         };
         let rules = config.rules.iter().map(slots).collect();
         let (api, pod) = access.parts();
         let (looks, evictor) = (Some(access.another()), Some(Evictor::new(api, pod)));
-        Self { access: Some(access), looks, evictor, rules }
+        let random = Random::new(seed);
+        Self { access: Some(access), looks, evictor, rules, random, ..Self::unused() }
+    }
+
+    fn unused() -> Self {
+        let (sender, watches) = mpsc::channel(MOST_EVENTS);
+        let (rules, random) = (Vec::new(), Random::new(0));
+        Self { access: None, looks: None, evictor: None, rules, sender, watches, random }
+    }
+
+    /// What a watch tells next. If there is none, nothing comes.
+    pub(super) async fn next(&mut self) -> Option<LeaseWatch> {
+        self.watches.recv().await
     }
 
     /// Performs a command of the core that is about the slot of this rule. Returns whether it has to be found out
@@ -169,7 +212,7 @@ impl SharedSlots {
     fn changes(&mut self, now: Now) -> Vec<(RuleId, SlotState)> {
         let rules = self.rules.iter_mut().enumerate();
         let change = |(n, rule): (usize, &mut Option<RuleSlots>)| {
-            let RuleSlots { slots, known, deferred } = rule.as_mut()?;
+            let RuleSlots { slots, known, deferred, .. } = rule.as_mut()?;
             // What is known is of the digest before.
             if deferred.iter().any(|command| matches!(command, Command::Claim(..))) {
                 return None;
@@ -193,7 +236,49 @@ impl Agent {
             self.event_of_slot(rule, &state);
             self.handle_event(Event::Slot(rule, state));
         }
+        self.watch_leases();
         has_changed || self.send_slot_requests()
+    }
+
+    /// Begins and ends the watches, as the protocol has it.
+    fn watch_leases(&mut self) {
+        let Some((api, _)) = self.api.slots.access.as_ref().map(ApiAccess::parts) else { return };
+        for rule in (0..self.api.slots.rules.len()).map(RuleId) {
+            let sender = self.api.slots.sender.clone();
+            let spread = self.api.slots.random.part();
+            let Some(RuleSlots { slots, watch, .. }) = self.api.slots.of(rule) else { continue };
+            let Some((name, is_new)) = slots.watched(clock::now().mono) else {
+                watch.end();
+                continue;
+            };
+            if !is_new {
+                continue;
+            }
+            watch.end();
+            let (api, name, of) = (Arc::clone(&api), name.to_owned(), (rule, watch.number));
+            let request = self.start_task(async move {
+                api.watch_lease(of, &name, spread, sender).await;
+                Done::Nothing
+            });
+            if let Some(rule) = self.api.slots.of(rule) {
+                rule.watch.request = request;
+            }
+        }
+    }
+
+    pub(super) fn lease_watch_told(&mut self, (rule, number, seen): LeaseWatch) {
+        let Some(RuleSlots { slots, watch, .. }) = self.api.slots.of(rule) else { return };
+        if watch.number != number {
+            return;
+        }
+        let now = clock::now().mono;
+        match seen {
+            LeaseSeen::Opened => slots.watch_opened(now),
+            LeaseSeen::State(lease) => slots.watch_seen(now, lease.as_ref()),
+            LeaseSeen::Ended(how) => slots.watch_ended(now, &how),
+        }
+        let written = slots.take_written();
+        self.halts_written(rule, written);
     }
 
     fn send_slot_requests(&mut self) -> bool {

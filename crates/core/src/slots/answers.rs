@@ -1,13 +1,14 @@
-//! What follows from the answer to a request. Pure.
+//! What follows from the answer to a request, and from what the watch tells. Pure.
+
+use std::sync::Arc;
 
 use super::in_flight::{InFlight, Purpose};
-use super::lease::Lease;
-use super::notice::Notice;
-use super::view::{Standing, View, pod};
-use super::{Failing, Held, Search, Slots, Wanted};
+use super::lease::{Lease, Next};
+use super::observed::By;
+use super::view::Standing;
+use super::{Slots, SlotsSettings, View};
 use crate::api_error::ApiError;
 use crate::clock::{Moment, Now};
-use crate::command::Intent;
 use crate::reason::Reason;
 
 impl Slots {
@@ -15,208 +16,197 @@ impl Slots {
     pub fn handle(&mut self, now: Now, answer: Result<Lease, ApiError>) {
         let Some(InFlight { step, sent, creates }) = self.in_flight.take() else { return };
         let now = now.mono;
-        match answer.and_then(|lease| self.expected(&step, lease)) {
-            Ok(lease) => self.succeeded(now, &step, sent, lease),
+        match answer.map(Arc::new).and_then(|lease| self.expected(&step, lease)) {
+            Ok(lease) => self.succeeded(now, &step, sent, &lease),
             // The object does not exist; to create it, the namespace is missing.
-            Err(ApiError::NotFound(_)) if !creates => self.missing(now, sent, &step),
+            Err(ApiError::NotFound(_)) if !creates => self.not_found(now, sent, &step),
             Err(ApiError::Conflict(_) | ApiError::Gone(_)) => self.conflicted(now, &step),
             Err(error) => self.failed(now, &step, &error),
         }
-        if let Some(first) = self.views.first().and_then(|view| view.lease.as_ref()) {
-            let told = self.notices.extract_if(.., |notice| notice.is_told(first));
-            self.written.extend(told.filter_map(|notice| notice.halted()));
+        self.tell();
+    }
+
+    /// The watch has begun.
+    pub fn watch_opened(&mut self, now: Moment) {
+        self.watching.opened(now);
+        self.place.watch_changed(now, true);
+        self.contact.answered(false);
+    }
+
+    /// The watch has told this state of its Lease; `None` if it was deleted.
+    pub fn watch_seen(&mut self, now: Moment, lease: Option<&Arc<Lease>>) {
+        let Some(slot) = self.watching.slot() else { return };
+        match lease {
+            Some(lease) if lease.name() == self.slot_name(slot) => {
+                self.observe(now, slot, lease, By::Watch);
+            }
+            Some(_) => return,
+            None => self.is_missing(now, slot),
         }
-        if self.notices.is_empty() {
-            self.tell_at = None;
-            self.pace.told();
+        if self.is_waiting() && self.has_nothing_to_write(now) {
+            self.contact.answered(true);
         }
+        self.tell();
+    }
+
+    /// The watch has ended.
+    pub fn watch_ended(&mut self, now: Moment, how: &Result<(), ApiError>) {
+        if how.as_ref().is_err_and(ApiError::is_outage) {
+            self.interrupted();
+        }
+        self.watching.ended(now, how);
+        self.place.watch_changed(now, false);
     }
 
     /// Refuses an answer that does not fit the request.
-    fn expected(&self, step: &Purpose, lease: Lease) -> Result<Lease, ApiError> {
+    fn expected(&self, step: &Purpose, lease: Arc<Lease>) -> Result<Arc<Lease>, ApiError> {
         let is_own = lease.holder() == Some(self.settings.holder.as_str());
         let is_refuted = match step {
             Purpose::Take(_) => !is_own,
-            Purpose::GiveBack(_) => is_own,
-            Purpose::Read(_) | Purpose::Tell(_) => false,
+            Purpose::GiveBack(_) | Purpose::PassOn(..) => is_own,
+            Purpose::Read(_)
+            | Purpose::Make(_)
+            | Purpose::LineUp(_)
+            | Purpose::Leave(_)
+            | Purpose::Offer(..)
+            | Purpose::Tell(_) => false,
         };
         if lease.name() != self.slot_name(step.slot()) || is_refuted {
             let reason = Reason::new("the API server has answered with another Lease")
                 .hint("check what answers at the URL of `[cluster]`, and the cluster's admission webhooks");
-            return Err(ApiError::Unavailable(reason, None));
+            return Err(ApiError::Unusable(reason));
         }
         Ok(lease)
     }
 
-    fn succeeded(&mut self, now: Moment, step: &Purpose, sent: Moment, lease: Lease) {
+    fn succeeded(&mut self, now: Moment, step: &Purpose, sent: Moment, lease: &Arc<Lease>) {
         let slot = step.slot();
-        let holder = lease.holder().map(ToOwned::to_owned);
-        let own_time = self.own_time();
-        if matches!(step, Purpose::Tell(notice) if !notice.is_told(&lease)) {
-            self.tell_at = Some(now.after(self.pace.untold()));
+        let offered = self.place.line().filter(|_| self.place.offered_at().is_some());
+        if matches!(step, Purpose::Read(_)) && offered == Some(slot) && self.leaves_line(slot) {
+            // If it was passed on, it is in the own name now, and given back.
+            self.place.left_line();
         }
-        if let Some(view) = self.views.get_mut(slot) {
-            view.learn(now, lease, &self.settings.holder, own_time);
+        if matches!(step, Purpose::Tell(notice) if !notice.is_told(lease)) {
+            let wait = self.contact.untold();
+            self.halting.tell_again(now.after(wait));
         }
-        self.answered(!matches!(step, Purpose::Read(_)));
-        let is_own = holder.as_ref() == Some(&self.settings.holder);
-        if !is_own && self.held.is_some_and(|held| held.slot == slot) {
-            let how = match &holder {
-                Some(other) => format!("was taken by pod {}", pod(other)),
-                None => "was given back by somebody else".to_owned(),
-            };
-            self.lose(now, format!("the slot `{}` {how}", self.slot_name(slot)));
-        }
+        self.contact.answered(step.is_write());
         match step {
-            Purpose::Take(_) if self.wanted.is_some() => self.taken(now, slot, sent),
-            Purpose::Read(_) => self.searched_one(now, slot),
-            // If it was taken and is not wanted any more, it is given back next.
-            Purpose::Take(_) | Purpose::GiveBack(_) | Purpose::Tell(_) => {}
+            // It is known before what else follows from it.
+            Purpose::Take(_) if self.wanted.is_some() => self.hold(now, slot, sent),
+            Purpose::LineUp(_) if self.place.lined_up_at(slot, lease).is_none() => {
+                self.place.has_no_lines();
+            }
+            _ => {}
         }
-        if slot == 0 {
-            self.judge(now, sent);
+        self.observe(now, slot, lease, By::Answer(sent));
+        match step {
+            Purpose::Read(_) => self.looked(now, slot),
+            Purpose::Offer(..) => {
+                let next = lease.next().filter(|next| next.offered.is_some());
+                match next.cloned() {
+                    Some(next) => self.offering.told(Next { offered: None, ..next }),
+                    None => self.offering.end(),
+                }
+            }
+            Purpose::GiveBack(_) | Purpose::PassOn(..) => self.offering.end(),
+            Purpose::Leave(_) => self.place.left_line(),
+            _ => {}
         }
     }
 
-    fn taken(&mut self, now: Moment, slot: usize, sent: Moment) {
-        let duration = self.settings.duration;
-        let until = sent.after(duration / 5 * 4);
-        self.held = Some(Held { slot, renew_at: sent.after(duration / 3), until });
-        if now < until {
-            self.lost = None;
-        }
-        self.search = Search::default();
-        self.pace.done();
-    }
-
-    fn missing(&mut self, now: Moment, sent: Moment, step: &Purpose) {
+    fn not_found(&mut self, now: Moment, sent: Moment, step: &Purpose) {
         let slot = step.slot();
-        self.answered(false);
-        self.views.get_mut(slot).into_iter().for_each(View::is_missing);
-        if self.held.is_some_and(|held| held.slot == slot) {
-            self.lose(now, format!("the Lease `{}` was deleted", self.slot_name(slot)));
-        }
-        match step {
-            Purpose::Read(_) => self.searched_one(now, slot),
-            Purpose::Take(_) => self.search_anew(now),
-            Purpose::GiveBack(_) | Purpose::Tell(_) => {}
+        self.contact.answered(false);
+        self.is_missing(now, slot);
+        if matches!(step, Purpose::Read(_)) {
+            self.looked(now, slot);
         }
         if slot == 0 {
-            self.judge(now, sent);
+            self.judge(now, Some(sent));
         }
     }
 
     /// Somebody else has changed the object: look at it again.
     fn conflicted(&mut self, now: Moment, step: &Purpose) {
-        self.answered(false);
-        self.views.get_mut(step.slot()).into_iter().for_each(View::forget);
-        self.not_before = now.after(self.pace.conflicted());
-        if self.held.is_none() {
-            self.search_anew(now);
+        let slot = step.slot();
+        self.contact.answered(step.is_write());
+        self.contact.conflicted(now);
+        if matches!(step, Purpose::Offer(..) | Purpose::PassOn(..)) {
+            self.offering.end();
+        }
+        // The watch will tell, or has told, what it is like.
+        if self.watching.since(slot).is_none() || !self.is_waiting() {
+            self.views.get_mut(slot).into_iter().for_each(View::forget);
+        }
+        if self.is_waiting() {
+            self.place.collided();
         }
     }
 
     /// There is no usable answer.
     fn failed(&mut self, now: Moment, step: &Purpose, error: &ApiError) {
-        self.views.iter_mut().for_each(View::interrupted);
-        if matches!(error, ApiError::Unavailable(..)) {
-            // What was sent may have been done.
-            self.views.get_mut(step.slot()).into_iter().for_each(View::forget);
+        if matches!(step, Purpose::LineUp(_)) && error.is_refusal() {
+            // A Role may not allow that. It is not needed.
+            return self.place.has_no_lines();
+        }
+        self.offering.end();
+        if error.is_outage() {
+            self.interrupted();
         }
         let duration = self.settings.duration;
-        let most = if self.held.is_some() { duration / 10 } else { duration.saturating_mul(2) };
-        self.not_before = now.after(self.pace.failed(most, error.retry_after()));
-        self.search_anew(now);
-        let earlier = self.failing.take();
-        self.failing = Some(Failing {
-            // A server that asks for a pause is reachable.
-            since: match error {
-                ApiError::Throttled(..) => None,
-                _ => earlier.and_then(|failing| failing.since).or(Some(now)),
-            },
-            reason: error.reason().clone(),
-            of_write: !matches!(step, Purpose::Read(_)),
-        });
-    }
-
-    /// The server has answered. If writing fails, that it can be read does not help.
-    fn answered(&mut self, has_written: bool) {
-        if has_written || self.failing.as_ref().is_none_or(|failing| !failing.of_write) {
-            self.failing = None;
-            self.pace.answered();
+        let most = if self.held.is_some() { duration / 10 } else { duration };
+        self.contact.failed(now, error, step.is_write(), most);
+        if error.is_refusal() && self.wanted.is_none() {
+            self.prepare_at = None;
         }
     }
 
-    fn lose(&mut self, now: Moment, why: String) {
-        self.held = None;
-        self.lost = Some(Reason::new(why));
-        self.search_anew(now);
+    fn interrupted(&mut self) {
+        self.views.iter_mut().for_each(View::interrupted);
     }
 
     /// Goes on with the search after one Lease was read.
-    fn searched_one(&mut self, now: Moment, slot: usize) {
-        let is_searching = self.wanted.is_some() && self.held.is_none() && self.halted.is_none();
-        if !is_searching || self.search.chosen.is_some() || slot != self.searched() {
-            return;
+    fn looked(&mut self, now: Moment, slot: usize) {
+        if !self.is_waiting() {
+            let is_waited_for = self.views.get(slot).is_some_and(|view| !view.has_no_next());
+            return self.offering.looked(slot, is_waited_for);
         }
-        let (name, duration) = (self.slot_name(slot), self.settings.duration);
-        let standing = |view: &View| view.standing(now, &self.settings.holder, duration);
-        let standing = self.views.get(slot).and_then(standing);
-        let search = &mut self.search;
-        if search.read == 0 {
-            (search.holders, search.free_at) = (Vec::new(), None);
+        let home = self.place.home();
+        let is_watched = self.watching.since(home).is_some();
+        if slot != home {
+            let duration = self.settings.duration;
+            let Some(view) = self.views.get_mut(slot) else { return };
+            let standing = view.standing(now, &self.settings.holder, duration);
+            let has_no_next = view.has_no_next();
+            let is_full = self.views.get(home).is_some_and(|home| !home.has_no_next());
+            self.place.looked_elsewhere(
+                slot,
+                standing.as_ref(),
+                has_no_next,
+                is_watched && is_full,
+            );
         }
-        match standing {
-            Some(Standing::Own) => search.chosen = Some(slot),
-            Some(Standing::Free) if self.has_searched => search.chosen = Some(slot),
-            Some(Standing::Free) => search.free = search.free.or(Some(slot)),
-            Some(Standing::Busy(pod, until)) => {
-                search.holders.push(format!("pod {pod} holds `{name}`"));
-                search.free_at = search.free_at.into_iter().chain([until]).min();
-            }
-            None => {}
+        if self.has_nothing_to_write(now) {
+            self.contact.answered(true);
         }
-        search.read += 1;
-        if search.read < self.views.len() || search.chosen.is_some() {
-            return;
-        }
-        self.has_searched = true;
-        search.chosen = search.free.take();
-        if search.chosen.is_none() {
-            // Nothing has to be written now, so an earlier failure to write does not matter.
-            let next = now.after(self.pace.looked(duration));
-            search.at = search.free_at.map_or(next, |free_at| free_at.min(next));
-            search.read = 0;
-            self.answered(true);
-        }
+        let wait = self.contact.looked(self.settings.duration);
+        self.place.looked(now, slot, is_watched, wait);
     }
 
-    /// Whether the wanted digest failed on another replica, by the first Lease, which was read or written by
-    /// a request that was sent then. While the slot is held for a digest, nothing revokes that.
-    fn judge(&mut self, now: Moment, sent: Moment) {
-        let Some(wanted) = self.wanted else { return };
-        let Wanted { digest, since, intent } = wanted;
-        if intent == Intent::Keep || (self.held.is_some() && self.is_usable(wanted)) {
-            return;
-        }
-        let first = self.views.first().and_then(|view| view.lease.as_ref());
-        let halts = first.map(Lease::halts).unwrap_or_default();
-        let halt = halts.into_iter().find(|halt| halt.digest == digest);
-        let mut halt = halt.filter(|halt| !self.notices.contains(&Notice::Clear(halt.clone())));
-        if let Some((_, known)) = self.doubted.as_mut().filter(|(it, _)| *it == digest) {
-            *known = halt.take().or(known.take());
-        }
-        match halt {
-            Some(halt) => {
-                let wait = self.pace.looked(self.settings.duration.saturating_mul(4));
-                self.halted = Some((halt.reason(), now.after(wait)));
-                // It is given back next.
-                self.held = None;
-                self.search = Search::default();
-            }
-            None if self.halted.take().is_some() => self.search_anew(now),
-            None if self.held.is_some() && sent >= since => self.checked = Some(digest),
-            None => {}
+    /// Whether another replica has the slot of the home: then an earlier failure to write does not matter.
+    fn has_nothing_to_write(&self, now: Moment) -> bool {
+        let SlotsSettings { holder, duration, .. } = &self.settings;
+        let home = self.views.get(self.place.home());
+        let standing = home.and_then(|view| view.standing(now, holder, *duration));
+        matches!(standing, Some(Standing::Busy(..)))
+    }
+
+    /// What the others know by now need not be told any more.
+    fn tell(&mut self) {
+        let first = self.views.first().and_then(|view| view.lease.as_deref());
+        if first.is_some_and(|first| self.halting.seen(first)) {
+            self.contact.told();
         }
     }
 }

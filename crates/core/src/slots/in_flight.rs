@@ -1,5 +1,6 @@
 //! One step of the protocol: a request. Pure.
 
+use super::lease::Next;
 use super::notice::Notice;
 use crate::clock::Moment;
 
@@ -7,8 +8,20 @@ use crate::clock::Moment;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Purpose {
     Read(usize),
+    /// Take or renew it.
     Take(usize),
+    /// Create it as one that nobody holds, and that is not free.
+    Make(usize),
+    /// Be the next one to hold it.
+    LineUp(usize),
+    /// Be that no more.
+    Leave(usize),
+    /// Pass it on to whoever is next, or set it free.
     GiveBack(usize),
+    /// Tell whoever is next there that it is passed on another slot: the second one.
+    Offer(usize, usize),
+    /// Pass it on to this one, which was told.
+    PassOn(usize, Next),
     /// Write the notice to the first Lease.
     Tell(Notice),
 }
@@ -25,8 +38,25 @@ pub(super) struct InFlight {
 impl Purpose {
     pub(super) fn slot(&self) -> usize {
         match self {
-            Self::Read(slot) | Self::Take(slot) | Self::GiveBack(slot) => *slot,
+            Self::Read(slot)
+            | Self::Take(slot)
+            | Self::Make(slot)
+            | Self::LineUp(slot)
+            | Self::Leave(slot)
+            | Self::Offer(slot, _)
+            | Self::PassOn(slot, _)
+            | Self::GiveBack(slot) => *slot,
             Self::Tell(_) => 0,
         }
+    }
+
+    pub(super) fn is_write(&self) -> bool {
+        !matches!(self, Self::Read(_))
+    }
+}
+
+impl InFlight {
+    pub(super) fn is_line_up(&self) -> bool {
+        matches!(self.step, Purpose::LineUp(_))
     }
 }

@@ -15,6 +15,11 @@ use crate::reason::Reason;
 
 const API_VERSION: &str = "coordination.k8s.io/v1";
 
+/// The key of the annotation that says who is next.
+const NEXT: &str = "podnudge.io/next";
+/// The holder of a Lease that was missing: it never renews it. No pod has it, because a holder has an underscore.
+pub(super) const NOBODY: &str = "nobody";
+
 type Entries = Map<String, Value>;
 
 /// A Lease.
@@ -30,6 +35,18 @@ pub struct Lease {
     version: String,
     holder: Option<String>,
     duration: Option<Duration>,
+    next: Option<Next>,
+}
+
+/// The replica that is next to hold a Lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Next {
+    /// Who it is.
+    pub holder: String,
+    /// Which of its requests says so.
+    pub token: String,
+    /// The number of another slot that it is offered: then it is not next here any more.
+    pub offered: Option<usize>,
 }
 
 /// A request about a Lease.
@@ -41,6 +58,8 @@ pub enum LeaseRequest {
     Create(Lease),
     /// Replace it, unless it has changed since it was read.
     Update(Lease),
+    /// Say in the Lease with this name who is next, whatever else it says.
+    LineUp(String, Next),
 }
 
 impl LeaseRequest {
@@ -48,7 +67,7 @@ impl LeaseRequest {
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
-            Self::Read(name) => name,
+            Self::Read(name) | Self::LineUp(name, _) => name,
             Self::Create(lease) | Self::Update(lease) => lease.name(),
         }
     }
@@ -60,9 +79,15 @@ impl Lease {
     /// # Errors
     /// If it is no Lease, or the fields that matter have other types than Kubernetes documents.
     pub fn parse(body: &[u8]) -> Result<Self, Reason> {
-        let is_no_lease = |why: &str| Reason::new(format!("the answer is not a Lease: {why}"));
-        let object: Value =
-            serde_json::from_slice(body).map_err(|error| is_no_lease(&error.to_string()))?;
+        let object = serde_json::from_slice(body);
+        Self::of(object.map_err(|error| is_no_lease(&error.to_string()))?)
+    }
+
+    /// The same of an object that was parsed.
+    ///
+    /// # Errors
+    /// As for [`Lease::parse`].
+    pub fn of(object: Value) -> Result<Self, Reason> {
         let Value::Object(mut rest) = object else { return Err(is_no_lease("not an object")) };
         if rest.get("kind").is_some_and(|kind| kind != "Lease") {
             return Err(is_no_lease("an object of another kind"));
@@ -92,7 +117,9 @@ impl Lease {
                 Some(Duration::from_secs(seconds))
             }
         };
+        let next = annotations.get(NEXT).and_then(Value::as_str).and_then(Next::parse);
         Ok(Self {
+            next,
             name: required("name")?,
             version: required("resourceVersion")?,
             holder: text(&spec, "holderIdentity")?,
@@ -117,6 +144,7 @@ impl Lease {
             version: String::new(),
             holder: None,
             duration: None,
+            next: None,
         }
     }
 
@@ -142,6 +170,19 @@ impl Lease {
     #[must_use]
     pub fn duration(&self) -> Option<Duration> {
         self.duration
+    }
+
+    /// Who is next, or was when it got it.
+    #[must_use]
+    pub fn next(&self) -> Option<&Next> {
+        self.next.as_ref()
+    }
+
+    /// Who waits for it next.
+    #[must_use]
+    pub fn waiting(&self) -> Option<&Next> {
+        let next = self.next.as_ref().filter(|next| next.offered.is_none())?;
+        (Some(next.holder.as_str()) != self.holder()).then_some(next)
     }
 
     /// The digests that failed; only on the first slot's Lease.
@@ -173,9 +214,45 @@ impl Lease {
         Value::Object(object).to_string().into_bytes()
     }
 
-    /// Held by this holder from now on, or renewed.
+    /// Held by this holder from now on, or renewed. Whoever was next at another holder's time is not any more: it may be
+    /// gone.
     #[must_use]
     pub fn held_by(self, holder: &str, duration: Duration, now: UnixTime) -> Self {
+        let is_renewed = self.holder.as_deref() == Some(holder);
+        let lease = if is_renewed { self } else { self.without_next() };
+        lease.written_for(holder, duration, now)
+    }
+
+    /// Passed on to whoever is next, or given back. The name of the next one stays: its token shows that it got it.
+    #[must_use]
+    pub fn passed_on(self, duration: Duration, now: UnixTime) -> Self {
+        if let Some(next) = self.waiting().cloned() {
+            return self.passed_on_to(next, duration, now);
+        }
+        let time = self.next_time(now);
+        let mut lease = self.without_next();
+        lease.spec.insert("holderIdentity".to_owned(), "".into());
+        lease.spec.insert("renewTime".to_owned(), time.into());
+        Self { holder: None, ..lease }
+    }
+
+    /// Passed on to this one.
+    #[must_use]
+    pub fn passed_on_to(self, next: Next, duration: Duration, now: UnixTime) -> Self {
+        let holder = next.holder.clone();
+        self.lined_up(next).written_for(&holder, duration, now)
+    }
+
+    /// With another slot offered to whoever is next.
+    #[must_use]
+    pub fn offered(self, slot: usize) -> Self {
+        match self.waiting().cloned() {
+            Some(next) => self.lined_up(Next { offered: Some(slot), ..next }),
+            None => self,
+        }
+    }
+
+    fn written_for(self, holder: &str, duration: Duration, now: UnixTime) -> Self {
         // Kubernetes stores 32 bits.
         const MOST: u64 = i32::MAX.unsigned_abs() as u64;
         let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
@@ -194,14 +271,25 @@ impl Lease {
         Self { spec, holder: Some(holder.to_owned()), ..self }
     }
 
-    /// Given back.
+    /// As the server stores it, with this version.
     #[must_use]
-    pub fn given_back(self, now: UnixTime) -> Self {
-        let time = self.next_time(now);
-        let mut spec = self.spec;
-        spec.insert("holderIdentity".to_owned(), "".into());
-        spec.insert("renewTime".to_owned(), time.into());
-        Self { spec, holder: None, ..self }
+    pub fn stored_as(mut self, version: &str) -> Self {
+        self.metadata.insert("resourceVersion".to_owned(), version.into());
+        Self { version: version.to_owned(), ..self }
+    }
+
+    /// With this one who is next.
+    #[must_use]
+    pub fn lined_up(mut self, next: Next) -> Self {
+        self.annotations.insert(NEXT.to_owned(), next.text().into());
+        Self { next: Some(next), ..self }
+    }
+
+    /// With nobody who is next.
+    #[must_use]
+    pub fn without_next(mut self) -> Self {
+        self.annotations.remove(NEXT);
+        Self { next: None, ..self }
     }
 
     /// With these digests that failed.
@@ -224,6 +312,32 @@ impl Lease {
             return time;
         }
         rfc3339(UnixTime(now.0.saturating_add(Duration::from_micros(1))))
+    }
+}
+
+fn is_no_lease(why: &str) -> Reason {
+    Reason::new(format!("the answer is not a Lease: {why}"))
+}
+
+impl Next {
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split(' ').map(ToOwned::to_owned);
+        let (holder, token) = (parts.next()?, parts.next()?);
+        Some(Self { holder, token, offered: parts.next().and_then(|slot| slot.parse().ok()) })
+    }
+
+    /// The body of a merge patch that says so.
+    #[must_use]
+    pub fn patch(&self) -> Vec<u8> {
+        json!({"metadata": {"annotations": {NEXT: self.text()}}}).to_string().into_bytes()
+    }
+
+    fn text(&self) -> String {
+        let Self { holder, token, offered } = self;
+        match offered {
+            Some(slot) => format!("{holder} {token} {slot}"),
+            None => format!("{holder} {token}"),
+        }
     }
 }
 
@@ -267,7 +381,7 @@ mod tests {
             "strategy": "x"
         });
         assert_eq!(after, wanted);
-        let back = lease.given_back(UnixTime(Duration::from_secs(10)));
+        let back = lease.passed_on(Duration::from_secs(15), UnixTime(Duration::from_secs(10)));
         assert_eq!((back.holder(), back.version()), (None, "7"));
     }
 

@@ -1,19 +1,29 @@
 //! Which request is next, and when. Pure.
 
+use std::time::Duration;
+
 use super::in_flight::{InFlight, Purpose};
-use super::lease::LeaseRequest;
-use super::{Slots, SlotsSettings};
+use super::lease::NOBODY;
+use super::notice::Notice;
+use super::offering::Offer;
+use super::place::Home;
+use super::{Lease, LeaseRequest, Slots, SlotsSettings};
 use crate::clock::{Moment, Now};
 
+/// How long after it was announced a slot has been passed on.
+const ON_ITS_WAY: Duration = Duration::from_secs(2);
+/// A Lease that was seen within this time need not be read before it is given back.
+const FRESH: Duration = Duration::from_millis(20);
+
 impl Slots {
-    /// The next request to send. Its answer goes to [`Slots::handle`], and until then there is no other; its
+    /// The next request to send, after [`Slots::watched`]. Its answer goes to [`Slots::handle`], and until then there is no other; its
     /// time limit is [`Slots::time_limit`].
     pub fn next_request(&mut self, now: Now) -> Option<LeaseRequest> {
         if self.in_flight.is_some() {
             return None;
         }
         let (at, step) = self.due(now.mono)?;
-        if at.max(self.not_before) > now.mono {
+        if self.contact.allowed_at(at) > now.mono {
             return None;
         }
         let request = self.request(&step, now)?;
@@ -26,16 +36,42 @@ impl Slots {
         Some(request)
     }
 
-    /// When to call [`Slots::next_request`] and [`Slots::state`] again, if nothing else happens.
+    /// The Lease to watch now, and whether that watch is to be begun. Any other one is to be ended.
+    pub fn watched(&mut self, now: Moment) -> Option<(&str, bool)> {
+        let slot = self.to_watch(now);
+        let (slot, is_new) = self.watching.watch(now, slot);
+        let view = self.views.get(slot?)?;
+        Some((&view.name, is_new))
+    }
+
+    /// The home, and where a slot was got there, as long as it is held: others line up there meanwhile.
+    fn to_watch(&self, now: Moment) -> Option<usize> {
+        let watched = self.watching.slot();
+        match self.held {
+            Some(held) => watched.filter(|slot| *slot == held.slot && self.wanted.is_some()),
+            None if self.is_waiting() => {
+                Some(self.place.home()).filter(|_| now >= self.place.begins())
+            }
+            // Until it is given back, one may line up there.
+            None => {
+                watched.filter(|slot| self.views.get(*slot).is_some_and(|view| view.is_own(now)))
+            }
+        }
+    }
+
+    /// When to call [`Slots::next_request`], [`Slots::watched`] and [`Slots::state`] again, if nothing else happens.
     #[must_use]
     pub fn next_wakeup(&self, now: Moment) -> Option<Moment> {
         let due = self.due(now).filter(|_| self.in_flight.is_none());
-        let request = due.map(|(at, _)| at.max(self.not_before));
+        let request = due.map(|(at, _)| self.contact.allowed_at(at));
         let wanted = self.wanted.is_some();
         let until = self.held.map(|held| held.until).filter(|_| wanted);
         let unreachable = self.unreachable_at().filter(|_| wanted);
+        let watch = self.to_watch(now).filter(|slot| self.watching.slot() != Some(*slot));
+        let watch = watch.map(|_| self.watching.opens_at());
+        let begins = Some(self.place.begins()).filter(|at| *at > now && self.is_waiting());
         let later = until.into_iter().chain(unreachable);
-        request.into_iter().chain(later.filter(|at| *at > now)).min()
+        request.into_iter().chain(watch).chain(begins).chain(later.filter(|at| *at > now)).min()
     }
 
     /// Whether a request is under way, or due because something is to be given back or told to others, and the
@@ -43,20 +79,20 @@ impl Slots {
     #[must_use]
     pub fn is_busy(&self, now: Moment) -> bool {
         let is_due = self.due(now).is_some_and(|(at, _)| at <= now);
-        let gives_back = self.wanted.is_none() && is_due && self.failing.is_none();
+        let gives_back = self.wanted.is_none() && is_due && !self.contact.is_failing();
         self.in_flight.is_some() || gives_back || self.is_telling()
     }
 
     /// The next step, and when it is due.
     fn due(&self, now: Moment) -> Option<(Moment, Purpose)> {
-        let held = self.held.filter(|_| self.wanted.is_some() && self.halted.is_none());
-        if let Some(held) = held.filter(|held| held.renew_at <= now) {
-            return Some((held.renew_at, self.write(held.slot, Purpose::Take)));
+        let held = self.held.filter(|_| self.wanted.is_some() && !self.halting.is_halted());
+        if let Some(held) = held.filter(|held| held.renew_at <= now || self.is_gone(held.slot)) {
+            return Some((now, self.take(now, held.slot)));
         }
-        let tell = self.notices.first().map(|notice| {
+        let tell = self.halting.next_notice(now).map(|(at, notice)| {
             let is_known = self.views.first().is_some_and(|view| view.lease.is_some());
-            let step = if is_known { Purpose::Tell(notice.clone()) } else { Purpose::Read(0) };
-            (self.tell_at.unwrap_or(now).max(now), step)
+            let tell = |notice: &Notice| Purpose::Tell(notice.clone());
+            (at, if is_known { tell(notice) } else { Purpose::Read(0) })
         });
         match (tell, self.due_for_slot(now)) {
             (Some(tell), Some(slot)) => Some(if tell.0 <= slot.0.max(now) { tell } else { slot }),
@@ -66,27 +102,87 @@ impl Slots {
 
     /// The same without what is to be told to others.
     fn due_for_slot(&self, now: Moment) -> Option<(Moment, Purpose)> {
-        let entitled = self.wanted.filter(|_| self.halted.is_none());
+        let entitled = self.wanted.filter(|_| !self.halting.is_halted());
         let held = self.held.filter(|_| entitled.is_some());
-        let renewal = held.map(|held| (held.renew_at, self.write(held.slot, Purpose::Take)));
-        // A slot that an earlier request may have taken, or that an earlier podnudge has left.
+        // A slot that an earlier request may have taken, that an earlier podnudge has left, or that was passed on.
         let other = |slot: &usize| held.is_none_or(|held| held.slot != *slot);
         let is_own = |slot: &usize| self.views.get(*slot).is_some_and(|view| view.is_own(now));
         if let Some(slot) = (0..self.views.len()).filter(other).find(is_own) {
             let takes = entitled.is_some() && held.is_none();
-            let step = if takes { Purpose::Take } else { Purpose::GiveBack };
-            return Some((now, self.write(slot, step)));
+            let step = if takes { self.take(now, slot) } else { self.give_back(now, slot) };
+            return Some((now, step));
         }
-        if let Some((_, look_at)) = &self.halted {
-            return Some((*look_at, Purpose::Read(0)));
+        if held.is_some() && entitled.is_some_and(|wanted| !self.is_usable(wanted)) {
+            return Some((now, Purpose::Read(0)));
         }
-        let wanted = entitled?;
-        if renewal.is_some() {
-            return if self.is_usable(wanted) { renewal } else { Some((now, Purpose::Read(0))) };
+        let leave = self.place.line().filter(|slot| self.leaves_line(*slot)).map(|slot| {
+            match self.place.offered_at() {
+                // What is on its way cannot be refused: it is given back.
+                Some(since) => (since.after(ON_ITS_WAY), Purpose::Read(slot)),
+                None => (now, self.write(slot, Purpose::Leave)),
+            }
+        });
+        let step = match (self.halting.halted(), entitled, held) {
+            (Some((_, look_at)), ..) => Some((*look_at, Purpose::Read(0))),
+            (None, None, _) => {
+                let home = self.place.home();
+                self.prepare_at.map(|at| (at, self.preparation(home)))
+            }
+            (None, Some(_), Some(held)) => Some((held.renew_at, self.take(now, held.slot))),
+            (None, Some(_), None) => {
+                let step = self.home(now).and_then(|home| self.place.next(now, &home));
+                step.map(|(at, step)| match step {
+                    Purpose::Take(slot) => (at, self.take(now, slot)),
+                    step => (at, step),
+                })
+            }
+        };
+        step.into_iter().chain(leave).min_by_key(|(at, _)| *at)
+    }
+
+    fn preparation(&self, slot: usize) -> Purpose {
+        if self.is_gone(slot) { Purpose::Make(slot) } else { Purpose::Read(slot) }
+    }
+
+    /// Whether it is known that there is no such Lease.
+    fn is_gone(&self, slot: usize) -> bool {
+        let lease = self.views.get(slot).and_then(|view| view.lease.as_deref());
+        lease.is_some_and(|lease| lease.version().is_empty())
+    }
+
+    fn home(&self, now: Moment) -> Option<Home<'_>> {
+        let slot = self.place.home();
+        let SlotsSettings { holder, duration, .. } = &self.settings;
+        let view = self.views.get(slot)?;
+        Some(Home {
+            watched_since: self.watching.since(slot),
+            view,
+            standing: view.standing(now, holder, *duration),
+            holder,
+        })
+    }
+
+    /// Gives it back, and reads it before if another one may have lined up since it was seen.
+    fn give_back(&self, now: Moment, slot: usize) -> Purpose {
+        let is_known = self.watching.since(slot).is_some()
+            || self.views.get(slot).is_some_and(|view| view.is_fresh(now, FRESH));
+        let is_waited_for = self.views.get(slot).is_some_and(|view| !view.has_no_next());
+        match self.offering.step() {
+            Offer::Look(other) if !is_waited_for && *other != slot => Purpose::Read(*other),
+            Offer::Tell(other) if !is_waited_for && *other != slot => Purpose::Offer(*other, slot),
+            _ if !is_known => Purpose::Read(slot),
+            Offer::PassOn(next) if !is_waited_for => Purpose::PassOn(slot, next.clone()),
+            _ => self.write(slot, Purpose::GiveBack),
         }
-        match self.search.chosen {
-            Some(slot) => Some((now, self.write(slot, Purpose::Take))),
-            None => Some((self.search.at, Purpose::Read(self.searched()))),
+    }
+
+    /// Takes or renews a slot. Only who held it when its Lease was deleted may create that in its own name.
+    fn take(&self, now: Moment, slot: usize) -> Purpose {
+        let is_held = self.held.is_some_and(|held| held.slot == slot && now < held.until);
+        if self.is_gone(slot) && !is_held {
+            Purpose::Make(slot)
+        } else {
+            self.write(slot, Purpose::Take)
         }
     }
 
@@ -96,19 +192,33 @@ impl Slots {
         if is_known { step(slot) } else { Purpose::Read(slot) }
     }
 
-    fn request(&self, step: &Purpose, now: Now) -> Option<LeaseRequest> {
-        let lease = |slot: usize| self.views.get(slot)?.lease.clone();
+    fn request(&mut self, step: &Purpose, now: Now) -> Option<LeaseRequest> {
+        let lease = |slot: usize| self.views.get(slot)?.lease.as_deref().cloned();
+        let SlotsSettings { holder, duration, cover, .. } = &self.settings;
         Some(match step {
             Purpose::Read(slot) => LeaseRequest::Read(self.views.get(*slot)?.name.clone()),
-            Purpose::Take(slot) => {
-                let SlotsSettings { holder, duration, .. } = &self.settings;
-                lease(*slot)?.held_by(holder, *duration, now.wall).write()
+            Purpose::Take(slot) => lease(*slot)?.held_by(holder, *cover, now.wall).write(),
+            Purpose::Make(slot) => {
+                let name = &self.views.get(*slot)?.name;
+                Lease::new(name).held_by(NOBODY, *duration, now.wall).write()
             }
-            Purpose::GiveBack(slot) => lease(*slot)?.given_back(now.wall).write(),
+            Purpose::LineUp(slot) => {
+                let name = self.views.get(*slot)?.name.clone();
+                LeaseRequest::LineUp(name, self.place.line_up(now.mono, holder))
+            }
+            Purpose::Leave(slot) => lease(*slot)?.without_next().write(),
+            Purpose::Offer(slot, offered) => lease(*slot)?.offered(*offered).write(),
+            Purpose::PassOn(slot, next) => {
+                lease(*slot)?.passed_on_to(next.clone(), *cover, now.wall).write()
+            }
+            Purpose::GiveBack(slot) => lease(*slot)?.passed_on(*cover, now.wall).write(),
             Purpose::Tell(notice) => {
                 let first = lease(0)?;
                 let halts = notice.applied_to(first.halts());
-                first.with_halts(&halts).write()
+                let first = first.with_halts(&halts);
+                let is_new = first.version().is_empty();
+                let first = if is_new { first.held_by(NOBODY, *duration, now.wall) } else { first };
+                first.write()
             }
         })
     }

@@ -1,24 +1,33 @@
 //! What is known of the Lease of one slot, and since when. Pure.
+//!
+//! The same object is seen by two ways: in the answers to requests and by the watch. Each of them can be late, and then it
+//! tells a version that is lower than one that was seen a moment ago.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::halt::pod_of;
-use super::lease::Lease;
+use super::lease::{Lease, NOBODY};
 use crate::clock::Moment;
 use crate::shown;
 
 /// The longest that a slot stays taken without being renewed.
 pub const LONGEST_LEASE: Duration = Duration::from_hours(1);
+/// How late a state can be. After that, a lower version is news: a cluster may have been restored from a backup.
+const LATE: Duration = Duration::from_secs(2);
 
 /// What is known of one Lease.
 #[derive(Debug, Clone)]
 pub(super) struct View {
     pub(super) name: String,
-    /// As it was read last, or one that is still to be created. `None` if it must be read before it can be
+    /// As it was seen last, or one that is still to be created. `None` if it must be read before it can be
     /// written.
-    pub(super) lease: Option<Lease>,
-    /// The version that was seen last, and when it was seen first, without a failed request in between.
+    pub(super) lease: Option<Arc<Lease>>,
+    /// The version that was seen last, and when it was seen first, without an outage in between.
     seen: Option<(String, Moment)>,
+    /// When it was seen last, by an answer or an event.
+    seen_last: Moment,
+    missing_since: Option<Moment>,
     /// Until when the Lease may be in this podnudge's name.
     own_until: Option<Moment>,
 }
@@ -26,32 +35,54 @@ pub(super) struct View {
 /// Whether a slot can be taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Standing {
+    /// There is no such Lease: found out then.
+    Missing(Moment),
     /// It is held in this podnudge's name.
     Own,
-    /// Nobody holds it, or whoever does has not renewed it in time.
-    Free,
-    /// This pod holds it, and if it does not renew it, until then.
+    /// Nobody holds it, or whoever does has not renewed it in time: since then.
+    Free(Moment),
+    /// This holder has it, and if it does not renew it, until then.
     Busy(String, Moment),
 }
 
 impl View {
     pub(super) fn new(name: String) -> Self {
-        Self { name, lease: None, seen: None, own_until: None }
+        Self {
+            name,
+            lease: None,
+            seen: None,
+            seen_last: Moment::default(),
+            missing_since: None,
+            own_until: None,
+        }
     }
 
-    /// It was read, or written with this result, at `now`. `own` is how long it may stay in this
-    /// podnudge's name.
-    pub(super) fn learn(&mut self, now: Moment, lease: Lease, holder: &str, own: Duration) {
+    /// It was seen like this, in an answer or by the watch. `own` is how long it may stay in this podnudge's name. Returns
+    /// whether that is news.
+    pub(super) fn see(&mut self, now: Moment, lease: &Arc<Lease>, own: (&str, Duration)) -> bool {
+        let is_late = now.since(self.seen_last) < LATE;
+        let known = self.lease.as_ref().map(|known| known.version());
+        if is_late && known.is_some_and(|known| is_older(lease.version(), known)) {
+            return false;
+        }
+        self.learn(now, lease, own);
+        true
+    }
+
+    fn learn(&mut self, now: Moment, lease: &Arc<Lease>, (holder, own): (&str, Duration)) {
         if self.seen.as_ref().is_none_or(|(version, _)| version != lease.version()) {
             self.seen = Some((lease.version().to_owned(), now));
         }
+        (self.seen_last, self.missing_since) = (now, None);
         self.own_until = (lease.holder() == Some(holder)).then(|| now.after(own));
-        self.lease = Some(lease);
+        self.lease = Some(Arc::clone(lease));
     }
 
     /// There is no such object.
-    pub(super) fn is_missing(&mut self) {
-        self.lease = Some(Lease::new(&self.name));
+    pub(super) fn is_missing(&mut self, now: Moment) {
+        self.lease = Some(Arc::new(Lease::new(&self.name)));
+        self.seen_last = now;
+        self.missing_since.get_or_insert(now);
         self.seen = None;
         self.own_until = None;
     }
@@ -61,8 +92,7 @@ impl View {
         self.lease = None;
     }
 
-    /// A request has failed: if the server was not reachable, the holder could not renew the slot either. So
-    /// its time begins anew.
+    /// The server has not answered: the holder could not renew the slot either. So its time begins anew.
     pub(super) fn interrupted(&mut self) {
         self.seen = None;
     }
@@ -76,7 +106,22 @@ impl View {
         self.own_until.is_some_and(|until| now < until)
     }
 
-    /// Whether it can be taken, if it was read.
+    /// Whether it was seen within this time.
+    pub(super) fn is_fresh(&self, now: Moment, time: Duration) -> bool {
+        self.lease.is_some() && now.since(self.seen_last) <= time
+    }
+
+    /// Whether this holder is to get it next.
+    pub(super) fn is_next(&self, holder: &str) -> bool {
+        self.lease.as_ref().and_then(|lease| lease.next()).is_some_and(|next| next.holder == holder)
+    }
+
+    /// Whether nobody is next to hold it.
+    pub(super) fn has_no_next(&self) -> bool {
+        self.lease.as_ref().is_some_and(|lease| lease.waiting().is_none())
+    }
+
+    /// Whether it can be taken, if it was seen.
     pub(super) fn standing(
         &self,
         now: Moment,
@@ -84,18 +129,37 @@ impl View {
         default: Duration,
     ) -> Option<Standing> {
         let lease = self.lease.as_ref()?;
-        let Some(other) = lease.holder() else { return Some(Standing::Free) };
+        if lease.version().is_empty() {
+            return Some(Standing::Missing(self.missing_since.unwrap_or(now)));
+        }
+        let (_, since) = self.seen.as_ref()?;
+        let Some(other) = lease.holder() else { return Some(Standing::Free(*since)) };
         if other == holder {
             return Some(Standing::Own);
         }
         // What other clients have written without a duration gets the own one. Whoever may write the Lease could
         // block the slot for years by a longer one than podnudge sets.
         let time = lease.duration().filter(|time| !time.is_zero()).unwrap_or(default);
-        let time = time.min(LONGEST_LEASE);
-        let (_, since) = self.seen.as_ref()?;
-        let until = since.after(time);
-        Some(if now < until { Standing::Busy(pod(other), until) } else { Standing::Free })
+        let until = since.after(time.min(LONGEST_LEASE));
+        let busy = || Standing::Busy(self.describe(other), until);
+        Some(if now < until { busy() } else { Standing::Free(until) })
     }
+
+    /// Who has it, for people.
+    fn describe(&self, holder: &str) -> String {
+        let name = &self.name;
+        if holder == NOBODY {
+            return format!("the Lease `{name}` was missing");
+        }
+        format!("pod {} holds `{name}`", pod(holder))
+    }
+}
+
+/// Whether a version is lower than another one: those of Kubernetes are numbers. Nothing that must not go wrong depends
+/// on that.
+fn is_older(version: &str, than: &str) -> bool {
+    let number = |version: &str| version.parse::<u64>().ok();
+    number(version).zip(number(than)).is_some_and(|(version, than)| version < than)
 }
 
 /// The pod of a holder, which any client may have written.

@@ -94,7 +94,7 @@ fn with_slots(scenario: &Scenario, count: u32) -> Scenario {
         patience: Duration::ZERO,
         bake: Duration::ZERO,
     });
-    with.slots = Some(Slots { count, duration });
+    with.slots = Some(Slots { count, duration, cover: duration });
     with.runs = with.runs.min(RUNS);
     with
 }

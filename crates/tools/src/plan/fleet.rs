@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use super::leases::Leases;
 use super::overlap::{self, Span};
 use super::random::Random;
 use super::replica::{BEGIN, Record, Replica};
 use super::requests::Requests;
 use super::scenario::Scenario;
+use super::server::{Cost, Server};
 use podnudge_core::clock::{Moment, UnixTime};
 
 /// The time before the first change.
@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_hours(24);
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 
 /// What happened in one run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Run {
     /// When replicas could not answer requests, since the first change. Those of one replica do not
     /// overlap.
@@ -31,6 +31,12 @@ pub struct Run {
     pub has_last: Vec<Option<Duration>>,
     /// How many requests were sent to the API server, and the most within a second.
     pub requests: (u64, u32),
+    /// The writes of Leases, and how many of them met another one.
+    pub writes: (u64, u64),
+    /// The most watches of Leases at a time: each is a connection.
+    pub watches: u32,
+    /// The bytes between the replicas and the API server about Leases.
+    pub bytes: u64,
 }
 
 /// Simulates the run of this number.
@@ -45,8 +51,7 @@ pub fn run(scenario: &Scenario, number: u32) -> Run {
     let offset = Random::new(scenario.seed, number, u32::MAX).below(LIMIT);
     let epoch = UnixTime(EPOCH.saturating_add(offset));
     let replica = |n| Replica::new(scenario, &edits, (number, n), epoch);
-    let mut all =
-        Run { downs: Vec::new(), failing: Duration::ZERO, has_last: Vec::new(), requests: (0, 0) };
+    let mut all = Run::default();
     let mut requests = Requests::default();
     match scenario.slots.filter(|_| scenario.policy.permit.slot.is_some()) {
         None => {
@@ -60,12 +65,16 @@ pub fn run(scenario: &Scenario, number: u32) -> Run {
             }
         }
         Some(slots) => {
-            let mut leases = Leases::new(slots);
+            let random = Random::new(scenario.seed, number, u32::MAX - 1);
+            let mut server = Server::new(slots, random, first);
             let replicas = (0..scenario.replicas).map(replica).collect();
-            for replica in together(replicas, &mut leases, end) {
+            for replica in together(replicas, &mut server, end) {
                 all.add(replica.end(end), &mut requests);
             }
-            requests.append(leases.requests);
+            let Cost { requests: of_slots, writes, conflicts, bytes, most_watches } = server.cost;
+            requests.append(of_slots);
+            all.writes = (writes, conflicts);
+            (all.watches, all.bytes) = (most_watches, bytes);
         }
     }
     all.requests = requests.sum();
@@ -75,17 +84,35 @@ pub fn run(scenario: &Scenario, number: u32) -> Run {
 /// Simulates replicas that share slots, in the order of time.
 fn together<'a>(
     mut replicas: Vec<Replica<'a>>,
-    leases: &mut Leases,
+    server: &mut Server,
     end: Moment,
 ) -> Vec<Replica<'a>> {
     let next = |(n, replica): (usize, &Replica<'_>)| Some(Reverse((replica.next()?, n)));
     let mut queue: BinaryHeap<_> = replicas.iter().enumerate().filter_map(next).collect();
-    while let Some(Reverse((at, n))) = queue.pop().filter(|Reverse((at, _))| *at <= end) {
+    loop {
+        let of_replica = queue.peek().map(|Reverse((at, _))| *at);
+        let of_server = server.next();
+        let Some(at) = of_replica.into_iter().chain(of_server).min().filter(|at| *at <= end) else {
+            return replicas;
+        };
+        if of_server == Some(at) {
+            server.step();
+            for (at, n, told) in server.sent.drain(..) {
+                if let Some(replica) = replicas.get_mut(n) {
+                    replica.is_told(at, told);
+                    queue.push(Reverse((at, n)));
+                }
+            }
+            continue;
+        }
+        let Some(Reverse((_, n))) = queue.pop() else { return replicas };
         let Some(replica) = replicas.get_mut(n) else { continue };
-        replica.step(at, Some(leases));
-        queue.extend(replica.next().map(|next| Reverse((next, n))));
+        // It may have been called for something that it has handled since.
+        if replica.next().is_some_and(|next| next <= at) {
+            replica.step(at, Some(server));
+            queue.extend(replica.next().map(|next| Reverse((next, n))));
+        }
     }
-    replicas
 }
 
 impl Run {

@@ -2,7 +2,8 @@
 //!
 //! Each replica is the real core (`crates/core`), with the policy of the rule, below a virtual clock: `replica.rs`
 //! answers its commands. Its kubelet, its application, its endpoint and the Leases are models (`content.rs`,
-//! `application.rs`, `kubelet.rs`, `leases.rs`). One simulated rollout on all replicas is a run (`fleet.rs`): one
+//! `application.rs`, `kubelet.rs`). If replicas share slots, their part in that is the real one, too (`slots.rs`), and the
+//! API server is a model (`server.rs`). One simulated rollout on all replicas is a run (`fleet.rs`): one
 //! replica after the other, or all together in the order of time if they share slots. Many runs with random delays give
 //! the figures (`outcome.rs`), and `advice.rs` simulates what it recommends. The same seed gives the same figures.
 //! Pure: the package podnudge prints, and writes the drawing.
@@ -15,7 +16,6 @@ mod application;
 mod content;
 mod fleet;
 mod kubelet;
-mod leases;
 mod options;
 mod outcome;
 mod overlap;
@@ -23,7 +23,9 @@ mod random;
 mod replica;
 mod requests;
 mod scenario;
+mod server;
 mod show;
+mod slots;
 mod svg;
 mod text;
 

@@ -54,7 +54,8 @@ pub fn scenario(config: &Config, options: &Options) -> Result<Scenario, Reason> 
 /// The Leases that the rule asks for.
 fn slots(rule: &Rule) -> Option<Slots> {
     let limit = rule.settings.limit.as_ref().filter(|limit| limit.lease.is_some())?;
-    Some(Slots { count: limit.slots(), duration: limit.lease_duration })
+    let (duration, cover) = (limit.lease_duration, rule.slot_cover(limit));
+    Some(Slots { count: limit.slots(), duration, cover })
 }
 
 fn rule<'a>(config: &'a Config, name: Option<&str>) -> Result<&'a Rule, Reason> {

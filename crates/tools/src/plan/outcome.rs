@@ -35,6 +35,12 @@ pub struct Outcome {
     pub api_requests_per_second: u32,
     /// The number of requests to the API server in a run, in the mean.
     pub api_requests: f64,
+    /// The part of the writes of Leases that met another one, in the mean of all runs.
+    pub api_conflicts: f64,
+    /// The most connections that wait for slots at a time, of all runs.
+    pub api_connections: u32,
+    /// The bytes between the replicas and the API server about slots in a run, in the mean.
+    pub api_bytes: f64,
     /// The replicas that are down, over time.
     pub chart: Vec<Point>,
 }
@@ -79,7 +85,6 @@ pub fn simulate(scenario: &Scenario) -> Outcome {
     let until_all: Vec<Duration> = runs.iter().filter_map(Run::until_all).collect();
     let failing: Duration = runs.iter().map(|run| run.failing).sum();
     let all_replicas = number(count) * f64::from(scenario.replicas.max(1));
-    let requests: u64 = runs.iter().map(|run| run.requests.0).sum();
     let last_change = scenario.every.saturating_mul(scenario.changes.saturating_sub(1));
     Outcome {
         replicas: scenario.replicas,
@@ -95,8 +100,11 @@ pub fn simulate(scenario: &Scenario) -> Outcome {
         unfinished: whole(count - until_all.len()),
         failing_seconds_per_replica: failing.as_secs_f64() / all_replicas,
         api_requests_per_second: runs.iter().map(|run| run.requests.1).max().unwrap_or(0),
-        #[expect(clippy::cast_precision_loss, reason = "a mean")]
-        api_requests: requests as f64 / number(count),
+        api_requests: mean(runs.iter().map(|run| run.requests.0)),
+        api_conflicts: mean(runs.iter().map(|run| run.writes.1))
+            / mean(runs.iter().map(|run| run.writes.0)).max(1.0),
+        api_connections: runs.iter().map(|run| run.watches).max().unwrap_or(0),
+        api_bytes: mean(runs.iter().map(|run| run.bytes)),
         chart: chart(&runs, until_all.iter().max().copied().unwrap_or_default() + last_change),
     }
 }
@@ -141,6 +149,12 @@ fn chart(runs: &[Run], until_all: Duration) -> Vec<Point> {
         }
     }
     columns
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a mean")]
+fn mean(figures: impl ExactSizeIterator<Item = u64>) -> f64 {
+    let count = number(figures.len().max(1));
+    figures.sum::<u64>() as f64 / count
 }
 
 fn whole(count: usize) -> u32 {

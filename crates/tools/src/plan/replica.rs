@@ -10,17 +10,18 @@ use std::time::Duration;
 use super::application::{Application, not_started};
 use super::content::{digest, snapshot};
 use super::kubelet::Syncs;
-use super::leases::{Held, Leases};
 use super::overlap::Span;
 use super::random::Random;
 use super::requests::Requests;
 use super::scenario::Scenario;
+use super::server::{Server, Told};
+use super::slots::SharedSlots;
 use crate::plan_options::Restarts;
 use podnudge_core::clock::{Moment, Now, UnixTime};
-use podnudge_core::command::{Act, Command, Extent, Intent, PodIs};
+use podnudge_core::command::{Act, Command, Extent, PodIs};
 use podnudge_core::event::{
-    Acted, Checked, Current, Event, Found, PodLook, Publication, Published, RuleId, Scan,
-    SlotState, Standing, Targets, VolumeId, Watch,
+    Acted, Checked, Current, Event, Found, PodLook, Publication, Published, RuleId, Scan, Standing,
+    Targets, VolumeId, Watch,
 };
 use podnudge_core::jitter::Replica as Identity;
 use podnudge_core::reason::Reason;
@@ -42,8 +43,8 @@ enum Due {
     Sync,
     /// The application starts.
     Start,
-    /// Look for a free slot again: the n-th look for this digest.
-    Look(u32, Digest),
+    /// The API server tells something about a Lease.
+    Told(Told),
 }
 
 /// One simulated replica.
@@ -65,8 +66,7 @@ pub(super) struct Replica<'a> {
     /// The version in the publish directory.
     published: usize,
     application: Application<'a>,
-    slot: Option<Held>,
-    claimed: Option<Digest>,
+    slots: Option<SharedSlots>,
     has_last: Option<Moment>,
     /// Those about the own pod.
     requests: Requests,
@@ -111,6 +111,8 @@ impl<'a> Replica<'a> {
             ..Published::default()
         };
         let found = Found { published, ..Found::default() };
+        let slots = scenario.slots.filter(|_| policy.permit.slot.is_some());
+        let slots = slots.map(|slots| SharedSlots::new(slots, number, &mut random, BEGIN));
         let intervals = Intervals { resync: NEVER, poll: NEVER };
         let now = Now { mono: BEGIN, wall: epoch };
         let mut replica = Self {
@@ -126,8 +128,7 @@ impl<'a> Replica<'a> {
             committed: UnixTime(epoch.0.saturating_sub(BEGIN.0)),
             published: 0,
             application: Application::new(scenario, long_ago),
-            slot: None,
-            claimed: None,
+            slots,
             has_last: None,
             requests: Requests::default(),
             clock: BEGIN,
@@ -143,11 +144,13 @@ impl<'a> Replica<'a> {
     /// When something happens next.
     pub(super) fn next(&self) -> Option<Moment> {
         let due = self.due.first_key_value().map(|((at, _), _)| *at);
-        due.into_iter().chain(self.core.next_wakeup()).min().map(|at| at.max(self.clock))
+        let slots = self.slots.as_ref().and_then(|slots| slots.next(self.clock));
+        let all = [due, slots, self.core.next_wakeup()];
+        all.into_iter().flatten().min().map(|at| at.max(self.clock))
     }
 
     /// Lets happen what is due at `at`, the result of [`Self::next`].
-    pub(super) fn step(&mut self, at: Moment, mut leases: Option<&mut Leases>) {
+    pub(super) fn step(&mut self, at: Moment, server: Option<&mut Server>) {
         self.clock = at;
         let now = self.now(at);
         let due = self.due.first_entry().filter(|entry| entry.key().0 <= at);
@@ -155,18 +158,36 @@ impl<'a> Replica<'a> {
             Some(Due::Event(event)) => self.core.handle(now, event),
             Some(Due::Sync) => self.sync(now),
             Some(Due::Start) => self.has_version(self.readable(), self.application.ready()),
-            Some(Due::Look(looks, digest)) => self.look(now, looks, digest, leases.as_deref_mut()),
+            Some(Due::Told(told)) => {
+                self.slots.iter_mut().for_each(|slots| slots.told(now, &told));
+            }
             None => self.core.tick(now),
         }
+        self.obey_all(now);
+        if let Some(server) = server {
+            while let Some(state) = self.slots.as_mut().and_then(|slots| slots.change(now)) {
+                self.core.handle(now, Event::Slot(RULE, state));
+                self.obey_all(now);
+            }
+            self.slots.iter_mut().for_each(|slots| slots.send(now, server));
+        }
+        if self.scenario.policy.permit.drain.is_some() {
+            self.application.serves(at, self.core.is_serving());
+        }
+    }
+
+    /// The API server tells this at that time.
+    pub(super) fn is_told(&mut self, at: Moment, told: Told) {
+        self.at(at, Due::Told(told));
+    }
+
+    fn obey_all(&mut self, now: Now) {
         let mut commands = VecDeque::new();
         while let Some(command) = self.core.next_command() {
             commands.push_back(command);
         }
         for command in commands {
-            self.obey(now, command, leases.as_deref_mut());
-        }
-        if self.scenario.policy.permit.drain.is_some() {
-            self.application.serves(at, self.core.is_serving());
+            self.obey(now, command);
         }
     }
 
@@ -220,7 +241,7 @@ impl<'a> Replica<'a> {
         }
     }
 
-    fn obey(&mut self, now: Now, command: Command, leases: Option<&mut Leases>) {
+    fn obey(&mut self, now: Now, command: Command) {
         let event = match command {
             Command::Scan(rule, volumes) => {
                 let scan = |volume: VolumeId| {
@@ -249,7 +270,14 @@ impl<'a> Replica<'a> {
             Command::ReadPublished(rule) => {
                 Event::FoundPublished(rule, Some(digest(self.scenario, self.published)))
             }
-            Command::Act(act) => Event::Acted(act.rule, self.act(now.mono, &act)),
+            Command::Act(act) => {
+                let acted = self.act(now.mono, &act);
+                // The action takes as long as it interrupts the application.
+                let is_done = matches!(acted, Acted::Accepted(_));
+                let takes = if is_done { self.scenario.downtime } else { Duration::ZERO };
+                self.at(now.mono.after(takes), Due::Event(Event::Acted(act.rule, acted)));
+                return;
+            }
             Command::Verify(rule) => Event::Verified(rule, self.application.verify(now.mono)),
             Command::LookAtPod(rule, number, is) => {
                 // Its Pod, and the EndpointSlices of each Service, if they fit into one answer.
@@ -269,17 +297,12 @@ impl<'a> Replica<'a> {
                 let look = if is_so { PodLook::Yes } else { PodLook::No(Reason::new(why)) };
                 Event::PodLooked(rule, number, look)
             }
-            // The slot that was got to act is kept.
-            Command::Claim(_, digest, Intent::Keep) if self.claimed == Some(digest) => return,
-            Command::Claim(_, digest, _) => {
-                self.claimed = Some(digest);
-                return self.look(now, 0, digest, leases);
+            Command::Claim(_, digest, intent) => {
+                self.slots.iter_mut().for_each(|slots| slots.claim(now, digest, intent));
+                return;
             }
             Command::Release(_) => {
-                self.claimed = None;
-                if let (Some(held), Some(leases)) = (self.slot.take(), leases) {
-                    leases.release(held, now.mono);
-                }
+                self.slots.iter_mut().for_each(SharedSlots::release);
                 return;
             }
             Command::Resync(_)
@@ -294,20 +317,6 @@ impl<'a> Replica<'a> {
             | Command::Report(..) => return,
         };
         self.answer(now, event);
-    }
-
-    /// Looks for a free slot, unless one is held or none is wanted any more.
-    fn look(&mut self, now: Now, looks: u32, digest: Digest, leases: Option<&mut Leases>) {
-        let Some(leases) = leases.filter(|_| self.claimed == Some(digest)) else { return };
-        self.slot = self.slot.or_else(|| leases.look(now.mono));
-        let state = if self.slot.is_some() {
-            SlotState::Held { slot: "0".to_owned(), until: Moment(Duration::MAX) }
-        } else {
-            let wait = leases.wait(looks, &mut self.random);
-            self.at(now.mono.after(wait), Due::Look(looks.saturating_add(1), digest));
-            SlotState::Waiting(Reason::new("other replicas hold all slots"))
-        };
-        self.answer(now, Event::Slot(RULE, state));
     }
 
     fn act(&mut self, now: Moment, act: &Act) -> Acted {

@@ -44,6 +44,8 @@ pub struct Slots {
     pub count: u32,
     /// How long a slot stays taken without being renewed.
     pub duration: Duration,
+    /// How long it does while an action may have interrupted the application.
+    pub cover: Duration,
 }
 
 impl Scenario {

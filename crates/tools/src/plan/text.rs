@@ -66,6 +66,16 @@ pub(super) fn rows(outcome: &Outcome) -> Vec<(&'static str, String)> {
             peak => format!("at most {peak} in a second, {:.0} in all", outcome.api_requests),
         },
     ));
+    if outcome.api_connections > 0 {
+        let (connections, megabytes) = (outcome.api_connections, outcome.api_bytes / 1e6);
+        let conflicts = outcome.api_conflicts * 100.0;
+        rows.push((
+            "of them for slots",
+            format!(
+                "at most {connections} connections, {megabytes:.1} MB, {conflicts:.0} % conflicts"
+            ),
+        ));
+    }
     rows
 }
 

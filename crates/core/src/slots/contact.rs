@@ -1,0 +1,96 @@
+//! How the API server has answered, and when to send the next request. Pure.
+
+use std::time::Duration;
+
+use crate::api_error::ApiError;
+use crate::clock::Moment;
+use crate::pace::Pace;
+use crate::reason::Reason;
+
+/// The contact with the API server.
+#[derive(Debug)]
+pub(super) struct Contact {
+    /// No request before this.
+    not_before: Moment,
+    failing: Option<Failing>,
+    pace: Pace,
+}
+
+/// How the last request failed.
+#[derive(Debug, Clone)]
+struct Failing {
+    /// Since when the server has not answered.
+    since: Option<Moment>,
+    reason: Reason,
+    of_write: bool,
+}
+
+impl Contact {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { not_before: Moment::default(), failing: None, pace: Pace::new(seed) }
+    }
+
+    /// The server has carried out a request. If writing fails, that it can be read does not help.
+    pub(super) fn answered(&mut self, has_written: bool) {
+        if has_written || self.failing.as_ref().is_none_or(|failing| !failing.of_write) {
+            self.failing = None;
+            self.pace.answered();
+        }
+    }
+
+    /// A request has failed. The wait is at most `most`, unless the server asks for a longer one.
+    pub(super) fn failed(&mut self, now: Moment, error: &ApiError, of_write: bool, most: Duration) {
+        let wait = self.pace.failed(most, error.retry_after());
+        self.not_before = now.after(wait);
+        let earlier = self.failing.take().and_then(|failing| failing.since);
+        self.failing = Some(Failing {
+            since: if error.is_outage() { earlier.or(Some(now)) } else { None },
+            reason: error.reason().clone(),
+            of_write,
+        });
+    }
+
+    /// Somebody else has changed the object.
+    pub(super) fn conflicted(&mut self, now: Moment) {
+        self.not_before = now.after(self.pace.conflicted());
+    }
+
+    /// A slot was taken, or none is wanted any more.
+    pub(super) fn done(&mut self) {
+        self.pace.done();
+    }
+
+    /// The wait until the next look at what other replicas have to change, doubled up to `most`.
+    pub(super) fn looked(&mut self, most: Duration) -> Duration {
+        self.pace.looked(most)
+    }
+
+    /// The wait after an answer that lacks what was written for the other replicas.
+    pub(super) fn untold(&mut self) -> Duration {
+        self.pace.untold()
+    }
+
+    /// The other replicas know all.
+    pub(super) fn told(&mut self) {
+        self.pace.told();
+    }
+
+    /// When a request that is due then may be sent.
+    pub(super) fn allowed_at(&self, due: Moment) -> Moment {
+        due.max(self.not_before)
+    }
+
+    pub(super) fn is_failing(&self) -> bool {
+        self.failing.is_some()
+    }
+
+    /// Why the last request failed, unless another one was carried out since.
+    pub(super) fn reason(&self) -> Option<&Reason> {
+        self.failing.as_ref().map(|failing| &failing.reason)
+    }
+
+    /// From when on the server is taken for unreachable, if it has not answered for some time.
+    pub(super) fn unreachable_at(&self, patience: Duration) -> Option<Moment> {
+        self.failing.as_ref()?.since.map(|since| since.after(patience))
+    }
+}

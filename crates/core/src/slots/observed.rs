@@ -1,0 +1,136 @@
+//! What follows from the state of a Lease, whichever way it was seen. Pure.
+
+use std::sync::Arc;
+
+use super::halting::Verdict;
+use super::lease::{Lease, NOBODY};
+use super::view::pod;
+use super::{InFlight, Slots, Wanted};
+use crate::clock::Moment;
+use crate::command::Intent;
+
+/// How a state was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    /// In the answer to a request that was sent then.
+    Answer(Moment),
+    Watch,
+}
+
+impl Slots {
+    /// A Lease was seen so.
+    pub(super) fn observe(&mut self, now: Moment, slot: usize, lease: &Arc<Lease>, by: By) {
+        let own_time = self.own_time();
+        let own = (self.settings.holder.as_str(), own_time);
+        let Some(view) = self.views.get_mut(slot) else { return };
+        let before = view.lease.clone();
+        if !view.see(now, lease, own) {
+            return;
+        }
+        if self.place.line() == Some(slot) && self.place.accept(now, lease) {
+            // What follows from the new home is seen when that is watched.
+            return;
+        }
+        if slot == self.place.home() {
+            self.place.saw(now, before.as_deref(), lease);
+            self.prepare_at = None;
+        }
+        let lined_up_at = self.place.lined_up_at(slot, lease);
+        let is_own = lease.holder() == Some(self.settings.holder.as_str());
+        if lease.holder().is_some() {
+            self.place.is_taken(slot);
+        }
+        if !is_own {
+            self.lose_if_held(now, slot, lease);
+        }
+        let is_offered = self.place.offered_at().is_some() && !is_own;
+        if self.place.line() == Some(slot) && (is_own || lined_up_at.is_none()) && !is_offered {
+            // It was passed on, or another one is next; or the request is still under way.
+            let is_asked = self.in_flight.as_ref().is_some_and(InFlight::is_line_up);
+            if !is_asked {
+                self.place.left_line();
+            }
+        }
+        let passed_on = lined_up_at.filter(|_| is_own && self.is_waiting());
+        if let Some(sent) = passed_on {
+            self.passed_on(now, slot, sent);
+        }
+        if slot == 0 {
+            self.judge(
+                now,
+                match by {
+                    By::Answer(sent) => Some(sent),
+                    By::Watch => passed_on,
+                },
+            );
+        }
+    }
+
+    /// The slot was passed on to this replica, which asked to be next at `sent`.
+    fn passed_on(&mut self, now: Moment, slot: usize, sent: Moment) {
+        let is_late = now >= sent.after(self.settings.duration / 2);
+        if !is_late {
+            self.hold(now, slot, sent);
+        }
+        // Else it is in the own name, and is taken by a request.
+    }
+
+    fn lose_if_held(&mut self, now: Moment, slot: usize, lease: &Lease) {
+        let Some(held) = self.held.filter(|held| held.slot == slot) else { return };
+        let name = self.slot_name(slot);
+        let how = match lease.holder() {
+            // It was deleted, and made again. Nobody else has got it: it is taken again.
+            Some(NOBODY) if now < held.until => return self.renew_now(now),
+            Some(other) => format!("was taken by pod {}", pod(other)),
+            None => "was given back by somebody else".to_owned(),
+        };
+        self.lose(now, format!("the slot `{name}` {how}"));
+    }
+
+    fn renew_now(&mut self, now: Moment) {
+        self.held.iter_mut().for_each(|held| held.renew_at = held.renew_at.min(now));
+    }
+
+    /// There is no such Lease.
+    pub(super) fn is_missing(&mut self, now: Moment, slot: usize) {
+        self.views.get_mut(slot).into_iter().for_each(|view| view.is_missing(now));
+        if slot == self.place.home() {
+            self.place.is_missing();
+        }
+        if self.place.line() == Some(slot) {
+            self.place.left_line();
+        }
+        match self.held.filter(|held| held.slot == slot) {
+            Some(held) if now < held.until => self.renew_now(now),
+            Some(_) => {
+                self.lose(now, format!("the Lease `{}` was deleted", self.slot_name(slot)));
+            }
+            None => {}
+        }
+    }
+
+    /// Whether the wanted digest failed on another replica, by the first Lease, as it was at `since` or later. While the
+    /// slot is held for a digest, nothing revokes that.
+    pub(super) fn judge(&mut self, now: Moment, seen: Option<Moment>) {
+        let Some(wanted) = self.wanted else { return };
+        let Wanted { digest, since, intent } = wanted;
+        if intent == Intent::Keep || (self.held.is_some() && self.is_usable(wanted)) {
+            return;
+        }
+        let first = self.views.first().and_then(|view| view.lease.as_deref());
+        match self.halting.judge(digest, first) {
+            Verdict::Failed(reason) => {
+                let wait = self.contact.looked(self.settings.duration.saturating_mul(4));
+                self.halting.halt(reason, now.after(wait));
+                // It is given back next.
+                self.held = None;
+                self.place.has_slot();
+            }
+            Verdict::Nothing if self.halting.end_halt() => self.wait_anew(now),
+            Verdict::Nothing if self.held.is_some() && seen.is_some_and(|at| at >= since) => {
+                self.halting.check(digest);
+            }
+            Verdict::Nothing => {}
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What a replica does with a slot for which nobody waits at its Lease: it offers the slot to one that is next at another
+//! Lease. Pure.
+//!
+//! Replicas choose their homes by their names, so some Leases have more of them than others; without offers, a rollout
+//! would last until the longest line is done, while other slots are free. Only a replica that had to wait itself looks for
+//! somebody: else there are slots enough.
+
+use super::lease::Next;
+
+/// How many Leases are looked at: near the end of a rollout, nobody waits at most of them.
+const MOST_LOOKS: usize = 4;
+
+/// The search for another one that waits.
+#[derive(Debug, Default)]
+pub(super) struct Offering {
+    step: Offer,
+    /// The slots to look at after this one.
+    rest: Vec<usize>,
+}
+
+/// What is to be done.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) enum Offer {
+    /// Nothing.
+    #[default]
+    None,
+    /// Look at the Lease of this slot.
+    Look(usize),
+    /// Tell the one that waits there.
+    Tell(usize),
+    /// Pass the slot on to this one, which was told.
+    PassOn(Next),
+}
+
+impl Offering {
+    /// The search begins, at the first of these slots.
+    pub(super) fn begin(&mut self, mut slots: Vec<usize>) {
+        slots.truncate(MOST_LOOKS);
+        slots.reverse();
+        self.rest = slots;
+        self.look();
+    }
+
+    /// Nobody is looked for.
+    pub(super) fn end(&mut self) {
+        (self.step, self.rest) = (Offer::None, Vec::new());
+    }
+
+    pub(super) fn step(&self) -> &Offer {
+        &self.step
+    }
+
+    /// The Lease of this slot was seen.
+    pub(super) fn looked(&mut self, slot: usize, is_waited_for: bool) {
+        if self.step != Offer::Look(slot) {
+            return;
+        }
+        if is_waited_for {
+            self.step = Offer::Tell(slot);
+        } else {
+            self.look();
+        }
+    }
+
+    fn look(&mut self) {
+        self.step = self.rest.pop().map_or(Offer::None, Offer::Look);
+    }
+
+    /// This one was told.
+    pub(super) fn told(&mut self, next: Next) {
+        self.step = Offer::PassOn(next);
+    }
+}

@@ -1,0 +1,361 @@
+//! Where a replica waits for a slot, and when it does something about it. Pure.
+//!
+//! It waits at one Lease, its home. Of those that wait there, one writes that it is next, or takes the slot if nobody has
+//! it: whoever has the shortest random wait (`window.rs`), and the others see it in time.
+//!
+//! Leases have different numbers of replicas that wait. So a replica that is not next looks at another Lease, chosen at
+//! random, ever more rarely: it takes that slot if it is free, and moves there if nobody is next there.
+
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+
+use super::halt::pod_of;
+use super::in_flight::Purpose;
+use super::lease::{Lease, Next};
+use super::view::{Standing, View};
+use super::window::Window;
+use crate::clock::Moment;
+use crate::jitter::ordinal_of;
+
+/// The longest time until the first look at the home.
+const FIRST_LOOK: Duration = Duration::from_millis(600);
+/// How long a replica waits before it looks at another Lease. Each further wait is longer by the factor.
+const LOOK_ELSEWHERE: Duration = Duration::from_secs(2);
+const LOOK_FACTOR: (u32, u32) = (5, 2);
+const LONGEST_LOOK: Duration = Duration::from_hours(1);
+/// How long the watch may take to tell the state of its Lease.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// The place.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The slot that the name of this replica chooses.
+    first: usize,
+    count: usize,
+    home: usize,
+    /// Where it waited before it moved: others may still wait there.
+    came_from: Option<usize>,
+    window: Window,
+    /// When this wait for a slot begins with a first look.
+    begins: Moment,
+    /// Whether the home was seen since.
+    has_seen: bool,
+    /// Since when nobody is next at the home.
+    vacant_since: Option<Moment>,
+    /// The request to be next.
+    line: Option<Line>,
+    /// Whether the server keeps who is next.
+    is_line_kept: bool,
+    /// A slot elsewhere that was free.
+    chosen: Option<usize>,
+    /// Whether another replica had the slot.
+    has_waited: bool,
+    look: Option<Look>,
+    look_wait: Duration,
+}
+
+/// A request to be next.
+#[derive(Debug, Clone)]
+struct Line {
+    slot: usize,
+    token: String,
+    sent: Moment,
+    /// Since when it is about to be passed on that slot, to which it has moved.
+    offered_at: Option<Moment>,
+}
+
+/// A look at a Lease.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    at: Moment,
+    slot: usize,
+}
+
+/// What the place is told of the home.
+pub(super) struct Home<'a> {
+    /// Since when the watch tells what happens there, or begins to; `None` if it does not.
+    pub(super) watched_since: Option<Moment>,
+    pub(super) view: &'a View,
+    pub(super) standing: Option<Standing>,
+    pub(super) holder: &'a str,
+}
+
+impl Place {
+    pub(super) fn new(holder: &str, seed: u64, count: usize) -> Self {
+        let hash = Sha256::digest(holder.as_bytes());
+        let number =
+            hash.iter().take(8).fold(0_u64, |number, byte| (number << 8) | u64::from(*byte));
+        let slots = u64::try_from(count.max(1)).unwrap_or(u64::MAX);
+        // Those of a StatefulSet are spread evenly.
+        let ordinal = ordinal_of(pod_of(holder)).map(u64::from);
+        let first = usize::try_from(ordinal.unwrap_or(number) % slots).unwrap_or(0);
+        Self {
+            first,
+            count: count.max(1),
+            home: first,
+            came_from: None,
+            window: Window::new(seed ^ number),
+            begins: Moment::default(),
+            has_seen: false,
+            vacant_since: None,
+            line: None,
+            is_line_kept: true,
+            chosen: None,
+            has_waited: false,
+            look: None,
+            look_wait: LOOK_ELSEWHERE,
+        }
+    }
+
+    /// A wait for a slot begins. Without a watch that tells already how it stands at `watched`, the first look comes after a
+    /// random time: many replicas may want a slot at the same moment.
+    pub(super) fn begin(&mut self, now: Moment, watched: Option<usize>) {
+        (self.chosen, self.has_waited) = (None, false);
+        // As long as it may be next somewhere, it waits there.
+        if self.line.is_none() {
+            self.move_to(self.first);
+            self.came_from = None;
+        }
+        self.has_seen = watched == Some(self.home);
+        let first = if self.has_seen { Duration::ZERO } else { self.window.below(FIRST_LOOK) };
+        self.begins = now.after(first);
+        self.look_wait = LOOK_ELSEWHERE;
+        self.look = self.look_elsewhere(now);
+    }
+
+    /// A slot was got.
+    pub(super) fn has_slot(&mut self) {
+        self.chosen = None;
+    }
+
+    /// When the first look is due.
+    pub(super) fn begins(&self) -> Moment {
+        self.begins
+    }
+
+    /// The slot at whose Lease it waits.
+    pub(super) fn home(&self) -> usize {
+        self.home
+    }
+
+    /// A random time below this one.
+    pub(super) fn wait_below(&mut self, time: Duration) -> Duration {
+        self.window.below(time)
+    }
+
+    fn move_to(&mut self, slot: usize) {
+        if self.home != slot {
+            self.came_from = Some(self.home);
+            (self.home, self.vacant_since) = (slot, None);
+        }
+        self.window.draw();
+    }
+}
+
+/// Being next.
+impl Place {
+    /// What to write to be next at the home, by a request that is sent now.
+    pub(super) fn line_up(&mut self, now: Moment, holder: &str) -> Next {
+        let token = format!("{:016x}", self.window.bits());
+        let (slot, offered_at) = (self.home, None);
+        self.line = Some(Line { slot, token: token.clone(), sent: now, offered_at });
+        Next { holder: holder.to_owned(), token, offered: None }
+    }
+
+    /// The slot at whose Lease this replica may be next.
+    pub(super) fn line(&self) -> Option<usize> {
+        self.line.as_ref().map(|line| line.slot)
+    }
+
+    /// When the request was sent by which this replica is, or was, next, if the Lease says so.
+    pub(super) fn lined_up_at(&self, slot: usize, lease: &Lease) -> Option<Moment> {
+        let line = self.line.as_ref().filter(|line| line.slot == slot)?;
+        let is_own = lease.next().is_some_and(|next| next.token == line.token);
+        is_own.then_some(line.sent)
+    }
+
+    /// Moves to the slot that this replica is offered, if the Lease says so.
+    pub(super) fn accept(&mut self, now: Moment, lease: &Lease) -> bool {
+        let Some(next) = lease.next() else { return false };
+        let count = self.count;
+        let Some(slot) = next.offered.filter(|slot| *slot < count) else { return false };
+        let Some(line) = self.line.as_mut().filter(|line| line.token == next.token) else {
+            return false;
+        };
+        (line.slot, line.offered_at) = (slot, Some(now));
+        self.move_to(slot);
+        true
+    }
+
+    /// Since when it is about to be passed on a slot.
+    pub(super) fn offered_at(&self) -> Option<Moment> {
+        self.line.as_ref()?.offered_at
+    }
+
+    /// The slots at which others may wait, the most likely first.
+    pub(super) fn crowded(&mut self) -> Vec<usize> {
+        let (start, home) = (self.other(), self.home);
+        let others = (0..self.count).map(|n| (start + n) % self.count);
+        let came_from = self.came_from;
+        let others = others.filter(|slot| *slot != home && Some(*slot) != came_from);
+        came_from.into_iter().chain(others).collect()
+    }
+
+    /// Whether this replica had to wait.
+    pub(super) fn has_waited(&self) -> bool {
+        self.has_waited
+    }
+
+    /// This replica is not next any more.
+    pub(super) fn left_line(&mut self) {
+        self.line = None;
+    }
+
+    /// The server does not let this replica write who is next, or does not keep it.
+    pub(super) fn has_no_lines(&mut self) {
+        (self.line, self.is_line_kept) = (None, false);
+    }
+}
+
+/// What is seen.
+impl Place {
+    /// The Lease of the home was seen to have changed so.
+    pub(super) fn saw(&mut self, now: Moment, before: Option<&Lease>, after: &Lease) {
+        self.has_waited |= after.holder().is_some();
+        let is_first = !std::mem::replace(&mut self.has_seen, true);
+        let is_vacant = after.waiting().is_none();
+        let is_same_holder = before.is_some_and(|before| before.holder() == after.holder());
+        let was_next = before.and_then(Lease::waiting);
+        if is_same_holder && was_next.is_some() && !is_vacant && was_next != after.waiting() {
+            // One has overwritten the other. Those that did at the same time say the same.
+            self.window.collided();
+        }
+        if is_first && after.holder().is_none() {
+            // The first look came after a random time already.
+            self.window.skip();
+        } else if !is_same_holder {
+            self.window.draw();
+        }
+        match self.vacant_since {
+            _ if is_vacant && (!is_same_holder || self.vacant_since.is_none()) => {
+                self.vacant_since = Some(now);
+                self.window.open();
+            }
+            Some(since) if !is_vacant => {
+                self.vacant_since = None;
+                self.window.closed(now.since(since));
+            }
+            _ => {}
+        }
+    }
+
+    /// There is no Lease of the home.
+    pub(super) fn is_missing(&mut self) {
+        self.has_seen = true;
+    }
+
+    /// Another replica wrote at the same time.
+    pub(super) fn collided(&mut self) {
+        self.window.collided();
+        self.chosen = None;
+    }
+
+    /// Another Lease than the home's was looked at. `is_taken_at_home`: whether another replica is next there.
+    pub(super) fn looked_elsewhere(
+        &mut self,
+        slot: usize,
+        standing: Option<&Standing>,
+        has_no_next: bool,
+        may_move: bool,
+    ) {
+        match standing {
+            // One that is missing is created.
+            Some(Standing::Free(_) | Standing::Missing(_)) => self.chosen = Some(slot),
+            Some(Standing::Busy(..)) if has_no_next && may_move && self.may_move() => {
+                self.move_to(slot);
+            }
+            _ => {}
+        }
+    }
+
+    /// Somebody has the slot.
+    pub(super) fn is_taken(&mut self, slot: usize) {
+        self.chosen.take_if(|chosen| *chosen == slot);
+    }
+
+    /// Whether it may wait elsewhere: who is next where it is, or about to be passed on a slot, stays.
+    fn may_move(&self) -> bool {
+        self.is_line_kept && self.line.is_none()
+    }
+
+    /// Plans the next look. Without a watch, both the home and another Lease are looked at after `wait`.
+    pub(super) fn looked(&mut self, now: Moment, slot: usize, is_watched: bool, wait: Duration) {
+        self.look = if is_watched {
+            let longer = self.look_wait * LOOK_FACTOR.0 / LOOK_FACTOR.1;
+            self.look_wait = longer.min(LONGEST_LOOK);
+            self.look_elsewhere(now)
+        } else if slot == self.home && self.count > 1 {
+            Some(Look { at: now, slot: self.other() })
+        } else {
+            Some(Look { at: now.after(wait), slot: self.home })
+        };
+    }
+
+    /// The watch of the home has ended, or begun.
+    pub(super) fn watch_changed(&mut self, now: Moment, is_watched: bool) {
+        self.look = if is_watched {
+            self.look_elsewhere(now)
+        } else {
+            Some(Look { at: now, slot: self.home })
+        };
+    }
+
+    fn look_elsewhere(&mut self, now: Moment) -> Option<Look> {
+        if self.count < 2 {
+            return None;
+        }
+        let wait = self.look_wait / 2 + self.window.below(self.look_wait);
+        Some(Look { at: now.after(wait), slot: self.other() })
+    }
+
+    /// Another slot than the home's.
+    fn other(&mut self) -> usize {
+        let others = u64::try_from(self.count - 1).unwrap_or(1).max(1);
+        let step = usize::try_from(self.window.bits() % others).unwrap_or(0);
+        (self.home + 1 + step) % self.count
+    }
+}
+
+/// What to do next.
+impl Place {
+    /// The next step of a replica that waits, and when it is due.
+    pub(super) fn next(&self, now: Moment, it: &Home<'_>) -> Option<(Moment, Purpose)> {
+        let home = self.home;
+        if let Some(slot) = self.chosen {
+            return Some((now, Purpose::Take(slot)));
+        }
+        let is_next = it.view.is_next(it.holder);
+        let wait = if is_next { Duration::ZERO } else { self.window.wait() };
+        let after_wait = |since: Moment| since.max(self.begins).after(wait);
+        let look = self.look.map(|look| (look.at, Purpose::Read(look.slot)));
+        match it.standing.as_ref().filter(|_| self.has_seen) {
+            // The watch tells its state first, if there is one.
+            None => Some(match it.watched_since {
+                Some(since) => (since.after(SILENCE), Purpose::Read(home)),
+                None => (self.begins.max(now), Purpose::Read(home)),
+            }),
+            Some(Standing::Own) => Some((now, Purpose::Take(home))),
+            Some(Standing::Missing(since)) => Some((after_wait(*since), Purpose::Make(home))),
+            Some(Standing::Free(since)) => Some((after_wait(*since), Purpose::Take(home))),
+            Some(Standing::Busy(_, until)) => {
+                let is_watched = it.watched_since.is_some();
+                let vacant = self.vacant_since.filter(|_| it.view.has_no_next());
+                let vacant = vacant.filter(|_| self.is_line_kept && is_watched);
+                let line = vacant.map(|since| (after_wait(since), Purpose::LineUp(home)));
+                let expiry = Some((until.after(wait), Purpose::Take(home)));
+                [line, look, expiry].into_iter().flatten().min_by_key(|(at, _)| *at)
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The requests about the Leases of the slots. What to do with them is decided by the core (`slots.rs` there).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::api::Api;
+use super::call::{LEASES, Verb};
+use crate::exchange::lines::{Reader, read_lines};
+use podnudge_core::api_error::ApiError;
+use podnudge_core::event::{ApiServer, RuleId};
+use podnudge_core::reason::Reason;
+use podnudge_core::shown;
+use podnudge_core::slots::{Lease, LeaseRequest};
+
+/// The most bytes of a Lease. It has some 2 KiB, but whoever may write it can add 256 KiB of annotations, which JSON
+/// may make six times as long: it would be a pity if nobody could act because of that.
+const LARGEST_LEASE: usize = 2 * 1024 * 1024;
+/// The longest line of a watch. A longer one ends it, and the Lease is read.
+const LONGEST_LINE: usize = 512 * 1024;
+/// How long the server is asked to keep a watch.
+const WATCH_TIME: Duration = Duration::from_mins(5);
+/// How much longer than asked for a watch may last.
+const OVERTIME: Duration = Duration::from_secs(15);
+/// The time for the beginning of a watch.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// What comes of a watch: of which rule, which of its watches, and what.
+pub type LeaseWatch = (RuleId, u32, LeaseSeen);
+
+/// What a watch tells.
+#[derive(Debug, PartialEq)]
+pub enum LeaseSeen {
+    /// It has begun.
+    Opened,
+    /// The Lease is like this now; `None` if it was deleted.
+    State(Option<Arc<Lease>>),
+    /// It has ended.
+    Ended(Result<(), ApiError>),
+}
+
+impl LeaseSeen {
+    /// What it says of the API server, if anything. A watch may break off on the way.
+    #[must_use]
+    pub fn api_server(&self) -> Option<ApiServer> {
+        matches!(self, Self::Opened | Self::State(_)).then_some(ApiServer::Answers)
+    }
+}
+
+impl Api {
+    /// Reads or writes a Lease in the pod's namespace.
+    ///
+    /// # Errors
+    /// If the server does not carry it out, or there is no answer within `limit`.
+    pub async fn lease(&self, request: LeaseRequest, limit: Duration) -> Result<Lease, ApiError> {
+        let (verb, body) = match &request {
+            LeaseRequest::Read(_) => (Verb::Get, None),
+            LeaseRequest::Create(lease) => (Verb::Create, Some(lease.body())),
+            LeaseRequest::Update(lease) => (Verb::Update, Some(lease.body())),
+            LeaseRequest::LineUp(_, next) => (Verb::Patch, Some(next.patch())),
+        };
+        let call = self.call(LEASES, request.name(), verb, Vec::new())?;
+        let answer = self.send(&call, body, limit, LARGEST_LEASE).await?;
+        Lease::parse(&answer).map_err(|reason| call.failed(&reason))
+    }
+
+    /// Watches a Lease, from its present state on, and sends what comes to `events`. `spread`, between 0 and 1, sets the
+    /// time apart after which the server ends the watches of replicas.
+    pub async fn watch_lease(
+        &self,
+        (rule, number): (RuleId, u32),
+        name: &str,
+        spread: f64,
+        events: mpsc::Sender<LeaseWatch>,
+    ) {
+        let mut lines = Lines { rule, number, name, events, failed: None };
+        let end = self.read_watch(name, spread, &mut lines).await;
+        let end = lines.failed.take().map_or(end, Err);
+        lines.tell(LeaseSeen::Ended(end)).await;
+    }
+
+    async fn read_watch(
+        &self,
+        name: &str,
+        spread: f64,
+        lines: &mut Lines<'_>,
+    ) -> Result<(), ApiError> {
+        let time = WATCH_TIME + WATCH_TIME.mul_f64(spread.clamp(0.0, 1.0));
+        let query = vec![
+            ("fieldSelector", format!("metadata.name={name}")),
+            ("watch", "true".to_owned()),
+            ("timeoutSeconds", time.as_secs().to_string()),
+        ];
+        let call = self.call(LEASES, name, Verb::Watch, query)?;
+        let endpoint = self.endpoint(&call, time + OVERTIME).map_err(ApiError::Unsent)?;
+        let read = read_lines(&endpoint, LIMIT, LONGEST_LINE, lines).await;
+        let answer = read.map_err(|error| call.unanswered(error))?;
+        call.judge(answer, LONGEST_LINE).map(drop)
+    }
+}
+
+/// The lines of a watch.
+struct Lines<'a> {
+    rule: RuleId,
+    number: u32,
+    name: &'a str,
+    events: mpsc::Sender<LeaseWatch>,
+    /// Why the watch cannot go on.
+    failed: Option<ApiError>,
+}
+
+impl Lines<'_> {
+    /// Whether anybody still wants to know.
+    async fn tell(&self, seen: LeaseSeen) -> bool {
+        self.events.send((self.rule, self.number, seen)).await.is_ok()
+    }
+}
+
+impl Reader for Lines<'_> {
+    async fn begin(&mut self) {
+        self.tell(LeaseSeen::Opened).await;
+    }
+
+    async fn line(&mut self, line: &[u8]) -> bool {
+        match parse(line) {
+            Ok(Some(LeaseSeen::State(Some(lease)))) if lease.name() != self.name => true,
+            Ok(Some(seen)) => self.tell(seen).await,
+            Ok(None) => true,
+            Err(error) => {
+                self.failed = Some(error);
+                false
+            }
+        }
+    }
+}
+
+/// Reads a line; `None` for what says nothing of the Lease.
+pub(super) fn parse(line: &[u8]) -> Result<Option<LeaseSeen>, ApiError> {
+    let is_none = |why: &str| {
+        ApiError::Unusable(Reason::new(format!("a line of the watch is no event: {why}")))
+    };
+    let event: Value = serde_json::from_slice(line).map_err(|error| is_none(&error.to_string()))?;
+    let Value::Object(mut event) = event else { return Err(is_none("not an object")) };
+    let kind = event.remove("type");
+    let object = event.remove("object").unwrap_or_default();
+    match kind.as_ref().and_then(Value::as_str) {
+        Some("ADDED" | "MODIFIED") => {
+            let lease = Lease::of(object).map_err(ApiError::Unusable)?;
+            Ok(Some(LeaseSeen::State(Some(Arc::new(lease)))))
+        }
+        Some("DELETED") => Ok(Some(LeaseSeen::State(None))),
+        Some("ERROR") => {
+            let message = object.get("message").and_then(Value::as_str).unwrap_or_default();
+            let message = shown::one_line(message.as_bytes());
+            let reason = Reason::new(format!("the API server ended the watch: {message}"));
+            Err(match object.get("code").and_then(Value::as_u64) {
+                Some(410) => ApiError::Gone(reason),
+                Some(429) => ApiError::Throttled(reason, None),
+                _ => ApiError::Failed(reason, None),
+            })
+        }
+        // A later Kubernetes may have more types.
+        Some(_) => Ok(None),
+        None => Err(is_none("it has no type")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(kind: &str, object: &str) -> Result<Option<LeaseSeen>, ApiError> {
+        parse(format!(r#"{{"type":"{kind}","object":{object}}}"#).as_bytes())
+    }
+
+    #[test]
+    fn a_line_tells_the_lease_its_deletion_or_the_end_of_the_watch() {
+        let lease =
+            r#"{"metadata":{"name":"web-0","resourceVersion":"7"},"spec":{"holderIdentity":"a"}}"#;
+        for kind in ["ADDED", "MODIFIED"] {
+            let Ok(Some(LeaseSeen::State(Some(seen)))) = event(kind, lease) else {
+                unreachable!("it is there")
+            };
+            assert_eq!((seen.version(), seen.holder()), ("7", Some("a")));
+        }
+        assert_eq!(event("DELETED", lease), Ok(Some(LeaseSeen::State(None))));
+        assert_eq!(event("BOOKMARK", lease), Ok(None));
+        for (code, is_gone) in [(410, true), (500, false)] {
+            let ended = event("ERROR", &format!(r#"{{"code":{code},"message":"x\u001b"}}"#));
+            assert_eq!(matches!(ended, Err(ApiError::Gone(_))), is_gone, "{ended:?}");
+        }
+        for line in ["", "[]", "{}", r#"{"type":"ADDED"}"#, r#"{"type":"ADDED","object":{}}"#] {
+            assert!(matches!(parse(line.as_bytes()), Err(ApiError::Unusable(_))), "{line}");
+        }
+    }
+}
