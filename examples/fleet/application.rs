@@ -3,17 +3,17 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::time::Duration;
 
 const BOOT: Duration = Duration::from_millis(400);
 
-pub(crate) fn run(port: u16, file: &Path) {
+pub(crate) fn run(address: SocketAddr, file: &Path) {
     let version = fs::read_to_string(file).unwrap();
     std::thread::sleep(BOOT);
     // As servers do: an address with old connections can be used at once.
-    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap();
+    let listener = TcpListener::bind(address).unwrap();
     for stream in listener.incoming() {
         let Ok(mut stream) = stream else { continue };
         let version = version.clone();

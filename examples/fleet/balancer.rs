@@ -3,7 +3,7 @@
 //! connections to the ready replicas.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -19,8 +19,8 @@ const PROBE_EVERY: Duration = Duration::from_millis(100);
 #[derive(Clone)]
 pub(crate) struct Balancer {
     address: String,
-    /// The ports of the replicas that get requests.
-    endpoints: Arc<Mutex<Vec<u16>>>,
+    /// The addresses of the replicas that get requests.
+    endpoints: Arc<Mutex<Vec<SocketAddr>>>,
     replicas: usize,
     most_down: Arc<AtomicUsize>,
 }
@@ -35,8 +35,10 @@ impl Balancer {
             most_down: Arc::default(),
         };
         let probing = balancer.clone();
-        let probed: Vec<_> =
-            replicas.iter().map(|one| (one.name.clone(), one.port, one.serving.clone())).collect();
+        let probed: Vec<_> = replicas
+            .iter()
+            .map(|one| (one.name.clone(), one.address, one.serving.clone()))
+            .collect();
         let api = api.clone();
         thread::spawn(move || {
             loop {
@@ -55,12 +57,12 @@ impl Balancer {
     }
 
     /// One round of the kubelet's probes: the ready replicas are the endpoints, and the API knows.
-    fn probe(&self, replicas: &[(String, u16, String)], api: &ApiServer) {
+    fn probe(&self, replicas: &[(String, SocketAddr, String)], api: &ApiServer) {
         let mut endpoints = Vec::new();
-        for (name, port, serving) in replicas {
-            let is_up = get(&format!("127.0.0.1:{port}"), "/").is_some();
+        for (name, address, serving) in replicas {
+            let is_up = get(&address.to_string(), "/").is_some();
             let is_ready = is_up && get(serving, "/serving").is_some();
-            endpoints.extend(is_ready.then_some(*port));
+            endpoints.extend(is_ready.then_some(*address));
             let status = if is_ready { "True" } else { "False" };
             let pods = "/api/v1/namespaces/fleet/pods";
             let condition = json!([{"type": "Ready", "status": status}]);
@@ -78,12 +80,11 @@ impl Balancer {
     }
 
     fn forward(&self, mut client: TcpStream, number: usize) {
-        let port = {
+        let address = {
             let endpoints = self.endpoints.lock().unwrap();
             endpoints.get(number % endpoints.len().max(1)).copied()
         };
-        let Some(mut replica) = port.and_then(|port| TcpStream::connect(("127.0.0.1", port)).ok())
-        else {
+        let Some(mut replica) = address.and_then(|address| TcpStream::connect(address).ok()) else {
             return;
         };
         let mut request = [0; 4096];

@@ -57,7 +57,9 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
-        ["application", port, file] => application::run(port.parse().unwrap(), file.as_ref()),
+        ["application", address, file] => {
+            application::run(address.parse().unwrap(), file.as_ref());
+        }
         ["protected", podnudge] => protected(podnudge.as_ref()),
         ["unprotected", podnudge] => unprotected(podnudge.as_ref()),
         [] => both(&build()),
@@ -90,7 +92,7 @@ fn unprotected(podnudge: &Path) {
 /// At least two: one goes on while the other is down.
 fn replicas() -> usize {
     let replicas = number("FLEET_REPLICAS", 12);
-    assert!(replicas >= 2, "FLEET_REPLICAS must be at least 2");
+    assert!((2..=255).contains(&replicas), "FLEET_REPLICAS must be from 2 to 255");
     replicas
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -19,8 +19,8 @@ pub(crate) enum Protection {
 
 pub(crate) struct Replica {
     pub(crate) name: String,
-    /// The port of the application.
-    pub(crate) port: u16,
+    /// The address of the application.
+    pub(crate) address: SocketAddr,
     /// The address of podnudge.
     pub(crate) serving: String,
     kubelet: Kubelet,
@@ -40,13 +40,13 @@ impl Replica {
         let mut kubelet = Kubelet::new(folder.join("volume"));
         kubelet.write(&payload(&[("version", "1")]));
         fs::write(folder.join("token"), "token").unwrap();
-        let [port, admin] = free_ports();
+        let (address, admin) = (own_address(number), free_port(Ipv4Addr::LOCALHOST));
         let version = kubelet.volume.join("version");
         let own = std::env::current_exe().unwrap();
         let application = Command::new(podnudge)
             .args(["supervise", "--"])
             .arg(&own)
-            .args(["application", &port.to_string()])
+            .args(["application", &address.to_string()])
             .arg(&version)
             .stdout(Stdio::null())
             // It says what it restarts; the replica's podnudge says the same in its log.
@@ -54,7 +54,7 @@ impl Replica {
             .spawn()
             .unwrap();
         let config = folder.join("podnudge.toml");
-        fs::write(&config, configuration(&folder, port, admin, api, protection)).unwrap();
+        fs::write(&config, configuration(&folder, address, admin, api, protection)).unwrap();
         let agent = Command::new(podnudge)
             .arg("--config")
             .arg(&config)
@@ -63,7 +63,7 @@ impl Replica {
             .spawn()
             .unwrap();
         let serving = format!("127.0.0.1:{admin}");
-        Self { name, port, serving, kubelet, processes: [application, agent] }
+        Self { name, address, serving, kubelet, processes: [application, agent] }
     }
 
     /// Changes the volume as the kubelet does.
@@ -73,7 +73,7 @@ impl Replica {
 
     /// The version that the application serves.
     pub(crate) fn version(&self) -> Option<String> {
-        get(&format!("127.0.0.1:{}", self.port), "/")
+        get(&self.address.to_string(), "/")
     }
 }
 
@@ -92,7 +92,7 @@ impl Drop for Replica {
 
 fn configuration(
     folder: &Path,
-    port: u16,
+    address: SocketAddr,
     admin: u16,
     api: &ApiServer,
     protection: Protection,
@@ -109,16 +109,22 @@ fn configuration(
          [cluster]\nurl = \"{}\"\ntoken-file = \"{path}/token\"\nnamespace = \"fleet\"\n\
          [[rule]]\nwatch = \"{path}/volume\"\non-start = \"never\"\nmin-interval = \"0s\"\n{protection}\
          restart = {{ grace = \"5s\", most = 100 }}\n\
-         target = {{ cmdline = \"application {port} \" }}\n\
-         verify = {{ http = \"http://127.0.0.1:{port}/\", alive-for = \"100ms\" }}\n",
+         target = {{ cmdline = \"application {address} \" }}\n\
+         verify = {{ http = \"http://{address}/\", alive-for = \"100ms\" }}\n",
         api.url()
     )
 }
 
-/// Two ports that nothing uses.
-fn free_ports() -> [u16; 2] {
-    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
+/// Each replica has its own IP address, as pods do. The clients have another one: else one of their connections could get
+/// the port while the application is restarted.
+fn own_address(number: usize) -> SocketAddr {
+    let ip = Ipv4Addr::new(127, 0, 1, u8::try_from(number + 1).expect("at most 255 replicas"));
+    SocketAddr::from((ip, free_port(ip)))
+}
+
+/// A port that nothing uses.
+fn free_port(ip: Ipv4Addr) -> u16 {
+    TcpListener::bind((ip, 0)).unwrap().local_addr().unwrap().port()
 }
 
 /// The body of a successful answer.
