@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now, UnixTime};
-use podnudge_core::slots::{Lease, LeaseRequest, Slots, SlotsSettings};
+use podnudge_core::slots::{Lease, LeaseRequest, Next, Slots, SlotsSettings};
 
 use podnudge_core::command::Intent;
 use podnudge_core::event::SlotState;
@@ -399,6 +399,35 @@ fn a_slot_of_another_holder_expires_after_the_longest_duration_that_can_be_set()
     assert_eq!(other.holds(), None);
     other.play(ms(1100), |request| perform(&mut store, request));
     assert!(other.holds().is_some());
+}
+
+/// A proxy may keep a watch open that tells nothing any more.
+#[test]
+fn a_watch_that_falls_silent_is_noticed_at_the_first_write_that_it_should_have_told_about() {
+    let (mut store, mut one, mut other) =
+        (shipped(1), Replica::new("a", 1, 1), Replica::new("b", 1, 2));
+    one.claim(A);
+    one.run(&mut store);
+    let next = Next { holder: "c".to_owned(), token: "7".to_owned(), offered: None };
+    perform(&mut store, &LeaseRequest::LineUp("web-0".to_owned(), next)).unwrap();
+    other.claim(A);
+    other.now += secs(1);
+    assert_eq!(other.slots.watched(Moment(other.now)), Some(("web-0", true)));
+    let lease = store.get(&format!("{LEASES}/web-0")).unwrap();
+    let lease = Arc::new(Lease::parse(lease.to_string().as_bytes()).unwrap());
+    other.slots.watch_opened(Moment(other.now));
+    other.slots.watch_seen(Moment(other.now), Some(&lease));
+    // It is renewed, which the watch does not tell.
+    one.play(secs(9), |request| perform(&mut store, request));
+    let mut conflicts = 0;
+    let sent = other.play(DURATION + secs(5), |request| {
+        let answer = perform(&mut store, request);
+        conflicts += usize::from(matches!(answer, Err(ApiError::Conflict(_))));
+        answer
+    });
+    assert_eq!(conflicts, 1);
+    assert_eq!(waiting(&other.state()), "waits for a slot: pod a holds `web-0`");
+    assert_eq!(sent, 2);
 }
 
 /// While the API server is away, the holder cannot renew: it gets the time to do so afterwards.

@@ -16,11 +16,15 @@ impl Slots {
     pub fn handle(&mut self, now: Now, answer: Result<Lease, ApiError>) {
         let Some(InFlight { step, sent, creates }) = self.in_flight.take() else { return };
         let now = now.mono;
-        match answer.map(Arc::new).and_then(|lease| self.expected(&step, lease)) {
+        let answer = answer.map(Arc::new).and_then(|lease| self.expected(&step, lease));
+        if let Some(view) = self.views.get_mut(step.slot()) {
+            view.was_asked(answer.as_ref().is_err_and(ApiError::may_be_done));
+        }
+        match answer {
             Ok(lease) => self.succeeded(now, &step, sent, &lease),
             // The object does not exist; to create it, the namespace is missing.
             Err(ApiError::NotFound(_)) if !creates => self.not_found(now, sent, &step),
-            Err(ApiError::Conflict(_) | ApiError::Gone(_)) => self.conflicted(now, &step),
+            Err(ApiError::Conflict(_) | ApiError::Gone(_)) => self.conflicted(now, sent, &step),
             Err(error) => self.failed(now, &step, &error),
         }
         self.tell();
@@ -128,16 +132,20 @@ impl Slots {
     }
 
     /// Somebody else has changed the object: look at it again.
-    fn conflicted(&mut self, now: Moment, step: &Purpose) {
+    fn conflicted(&mut self, now: Moment, sent: Moment, step: &Purpose) {
         let slot = step.slot();
         self.contact.answered(step.is_write());
         self.contact.conflicted(now);
         if matches!(step, Purpose::Offer(..) | Purpose::PassOn(..)) {
             self.offering.end();
         }
-        // The watch will tell, or has told, what it is like.
-        if self.watching.since(slot).is_none() || !self.is_waiting() {
-            self.views.get_mut(slot).into_iter().for_each(View::forget);
+        let is_told = self.watching.since(slot).is_some() && self.is_waiting();
+        if let Some(view) = self.views.get_mut(slot) {
+            if !is_told {
+                view.forget();
+            } else if !view.was_seen_after(sent) {
+                self.place.is_outdated(now);
+            }
         }
         if self.is_waiting() {
             self.place.collided();

@@ -41,6 +41,8 @@ pub(super) struct Place {
     begins: Moment,
     /// Whether the home was seen since.
     has_seen: bool,
+    /// When to read the Lease of the home, unless the watch tells before what a write has missed.
+    check_at: Option<Moment>,
     /// Since when nobody is next at the home.
     vacant_since: Option<Moment>,
     /// The request to be next.
@@ -98,6 +100,7 @@ impl Place {
             window: Window::new(seed ^ number),
             begins: Moment::default(),
             has_seen: false,
+            check_at: None,
             vacant_since: None,
             line: None,
             is_line_kept: true,
@@ -147,7 +150,7 @@ impl Place {
     fn move_to(&mut self, slot: usize) {
         if self.home != slot {
             self.came_from = Some(self.home);
-            (self.home, self.vacant_since) = (slot, None);
+            (self.home, self.vacant_since, self.check_at) = (slot, None, None);
         }
         self.window.draw();
     }
@@ -223,6 +226,7 @@ impl Place {
     /// The Lease of the home was seen to have changed so.
     pub(super) fn saw(&mut self, now: Moment, before: Option<&Lease>, after: &Lease) {
         self.has_waited |= after.holder().is_some();
+        self.check_at = None;
         let is_first = !std::mem::replace(&mut self.has_seen, true);
         let is_vacant = after.waiting().is_none();
         let is_same_holder = before.is_some_and(|before| before.holder() == after.holder());
@@ -252,7 +256,12 @@ impl Place {
 
     /// There is no Lease of the home.
     pub(super) fn is_missing(&mut self) {
-        self.has_seen = true;
+        (self.has_seen, self.check_at) = (true, None);
+    }
+
+    /// A write shows that the Lease of the home has changed. The watch tells how, if it works.
+    pub(super) fn is_outdated(&mut self, now: Moment) {
+        self.check_at = Some(now.after(SILENCE));
     }
 
     /// Another replica wrote at the same time.
@@ -291,6 +300,7 @@ impl Place {
 
     /// Plans the next look. Without a watch, both the home and another Lease are looked at after `wait`.
     pub(super) fn looked(&mut self, now: Moment, slot: usize, is_watched: bool, wait: Duration) {
+        self.check_at.take_if(|_| slot == self.home);
         self.look = if is_watched {
             let longer = self.look_wait * LOOK_FACTOR.0 / LOOK_FACTOR.1;
             self.look_wait = longer.min(LONGEST_LOOK);
@@ -334,6 +344,9 @@ impl Place {
         let home = self.home;
         if let Some(slot) = self.chosen {
             return Some((now, Purpose::Take(slot)));
+        }
+        if let Some(at) = self.check_at {
+            return Some((at, Purpose::Read(home)));
         }
         let is_next = it.view.is_next(it.holder);
         let wait = if is_next { Duration::ZERO } else { self.window.wait() };

@@ -16,7 +16,8 @@ const ON_ITS_WAY: Duration = Duration::from_secs(2);
 const FRESH: Duration = Duration::from_millis(20);
 
 impl Slots {
-    /// The next request to send, after [`Slots::watched`]. Its answer goes to [`Slots::handle`], and until then there is no other; its
+    /// The next request to send, after [`Slots::watched`]. Its answer goes to [`Slots::handle`], and until then there is
+    /// no other; its
     /// time limit is [`Slots::time_limit`].
     pub fn next_request(&mut self, now: Now) -> Option<LeaseRequest> {
         if self.in_flight.is_some() {

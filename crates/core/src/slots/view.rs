@@ -30,6 +30,8 @@ pub(super) struct View {
     missing_since: Option<Moment>,
     /// Until when the Lease may be in this podnudge's name.
     own_until: Option<Moment>,
+    /// The same by a request without an answer yet.
+    asked_until: Option<Moment>,
 }
 
 /// Whether a slot can be taken.
@@ -54,6 +56,7 @@ impl View {
             seen_last: Moment::default(),
             missing_since: None,
             own_until: None,
+            asked_until: None,
         }
     }
 
@@ -73,6 +76,9 @@ impl View {
         if self.seen.as_ref().is_none_or(|(version, _)| version != lease.version()) {
             self.seen = Some((lease.version().to_owned(), now));
         }
+        // What was asked for of another version is not carried out any more.
+        let is_changed = self.lease.as_ref().is_none_or(|known| known.version() != lease.version());
+        self.asked_until.take_if(|_| is_changed);
         (self.seen_last, self.missing_since) = (now, None);
         self.own_until = (lease.holder() == Some(holder)).then(|| now.after(own));
         self.lease = Some(Arc::clone(lease));
@@ -99,16 +105,27 @@ impl View {
 
     /// A request that takes it is sent: from now on it may be in this podnudge's name.
     pub(super) fn may_be_own(&mut self, until: Moment) {
-        self.own_until = Some(until);
+        self.asked_until = Some(until);
+    }
+
+    /// That request has been answered. If the answer does not say what came of it, it may have been carried out.
+    pub(super) fn was_asked(&mut self, may_be_done: bool) {
+        let asked = self.asked_until.take().filter(|_| may_be_done);
+        self.own_until = self.own_until.max(asked);
     }
 
     pub(super) fn is_own(&self, now: Moment) -> bool {
-        self.own_until.is_some_and(|until| now < until)
+        self.own_until.max(self.asked_until).is_some_and(|until| now < until)
     }
 
     /// Whether it was seen within this time.
     pub(super) fn is_fresh(&self, now: Moment, time: Duration) -> bool {
         self.lease.is_some() && now.since(self.seen_last) <= time
+    }
+
+    /// Whether it was seen after this.
+    pub(super) fn was_seen_after(&self, moment: Moment) -> bool {
+        self.seen_last > moment
     }
 
     /// Whether this holder is to get it next.
