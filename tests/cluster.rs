@@ -104,6 +104,48 @@ fn kind(error: &ApiError) -> String {
     name.split('(').next().unwrap_or_default().to_owned() + &pause
 }
 
+/// To connect costs more than a request. The server, or a proxy, may close what is idle at any time.
+#[test]
+fn requests_in_short_order_share_a_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = ApiServer::start();
+    let (encrypted, port, ca) = crate::support::tls_server::start("localhost");
+    let api_of = |url: &str| api(folder.path(), url, "token");
+    let (open, safe) = (api_of(&plain.url()), api_of(&format!("https://localhost:{port}")));
+    fs::write(folder.path().join("ca.crt"), ca).unwrap();
+    for (api, server, with_other_certificates) in [(open, plain, 4), (safe, encrypted, 5)] {
+        wait(async {
+            let made = Lease::new("web-0").held_by("me", secs(15), UnixTime(secs(1)));
+            let made = api.lease(made.write(), LIMIT).await.unwrap();
+            for _ in 0..5 {
+                assert_eq!(api.lease(read("web-0"), LIMIT).await.unwrap(), made);
+            }
+            api.lease(read("other"), LIMIT).await.unwrap_err();
+            assert_eq!(server.connections(), 1);
+            let two =
+                tokio::join!(api.lease(read("web-0"), LIMIT), api.lease(read("web-0"), LIMIT));
+            assert_eq!(two, (Ok(made.clone()), Ok(made.clone())));
+            assert_eq!(server.connections(), 2);
+            // It is not known whether a write arrived.
+            server.inject("", Fault::Closed);
+            assert_eq!(api.lease(read("web-0"), LIMIT).await, Ok(made.clone()));
+            assert_eq!(server.connections(), 3);
+            server.inject("", Fault::Closed);
+            let written = made.passed_on(secs(15), UnixTime(secs(2))).write();
+            let unknown = api.lease(written, LIMIT).await.unwrap_err();
+            assert!(matches!(unknown, ApiError::Unanswered(_)), "{unknown:?}");
+            api.lease(read("web-0"), LIMIT).await.unwrap();
+            assert_eq!(server.connections(), 4);
+            // Other CA certificates.
+            let file = folder.path().join("ca.crt");
+            let more = format!("{}\n", fs::read_to_string(&file).unwrap());
+            fs::write(&file, more).unwrap();
+            api.lease(read("web-0"), LIMIT).await.unwrap();
+            assert_eq!(server.connections(), with_other_certificates);
+        });
+    }
+}
+
 #[test]
 fn every_answer_that_is_no_success_says_what_could_not_be_done_and_how_to_fix_it() {
     let long: &'static str =

@@ -8,7 +8,7 @@ use std::time::Duration;
 use reqwest::{Response, Url};
 
 use super::table;
-use crate::exchange::http::base_client;
+use crate::exchange::client::base_client;
 use crate::system::exit::Exit;
 use crate::system::files;
 use podnudge_config::Listen;

@@ -1,8 +1,7 @@
 //! One request to the Kubernetes API server. Reads the files of the pod's service account for each request:
 //! the token, the CA certificates and the namespace, because the kubelet renews them.
 //!
-//! A connection serves one request: requests are rare, and an open connection would keep the memory of its
-//! TLS session.
+//! A connection is kept for some seconds (`exchange/kept.rs`): a rollout needs a handful of requests.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,6 +17,7 @@ use super::events::PodEvent;
 use super::identity;
 use super::own_pod::{self, OwnPod};
 use crate::exchange::http;
+use crate::exchange::kept::Kept;
 use crate::system::files;
 use crate::system::surroundings::{Pod, Server};
 use podnudge_config::{Auth, Cluster, Endpoint, Tls, is_label};
@@ -46,13 +46,20 @@ const NO_POD: &str =
 pub struct Api {
     settings: Cluster,
     server: Option<Server>,
+    kept: Kept,
 }
 
 impl Api {
     /// Sends nothing yet.
     #[must_use]
     pub fn new(settings: Cluster, server: Option<Server>) -> Self {
-        Self { settings, server }
+        Self { settings, server, kept: Kept::default() }
+    }
+
+    /// With a connection that it shares with others.
+    #[must_use]
+    pub fn sharing(self, kept: Kept) -> Self {
+        Self { kept, ..self }
     }
 
     /// Whether everything is there that a request needs. Sends nothing.
@@ -203,7 +210,7 @@ impl Api {
         most: usize,
     ) -> Result<Vec<u8>, ApiError> {
         let endpoint = self.endpoint(call, limit).map_err(ApiError::Unsent)?;
-        let sent = http::exchange(&endpoint, call.verb.method(), body, most).await;
+        let sent = http::exchange_by(&self.kept, &endpoint, call.verb.method(), body, most).await;
         let answer = sent.map_err(|error| call.unanswered(error))?;
         call.judge(answer, most)
     }

@@ -6,25 +6,25 @@
 use std::fmt::Display;
 use std::io;
 use std::ops::Deref;
-use std::path::Path;
 use std::time::Duration;
 
 use reqwest::header::RETRY_AFTER;
-use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 
-use super::relay::{self, BEFORE_ANSWER, Relaying};
-#[cfg(feature = "tls")]
-use super::session;
+use super::client::causes;
+#[cfg(feature = "cluster")]
+use super::kept::Kept;
+use super::line::Line;
+use super::relay::{self, BEFORE_ANSWER};
 use super::{AnswerEnd, ExchangeError, connect, connection_error};
 use crate::system::files;
-use podnudge_config::{Auth, Endpoint, Tls};
+use podnudge_config::{Auth, Endpoint};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 
 /// The most bytes of a response that are read if only its status matters.
 pub(crate) const SHORT_ANSWER: usize = 64 * 1024;
 
-const CANNOT_SET_UP: &str = "cannot set up the request";
 const TOO_MUCH: &str =
     "check what listens there: it sends informational responses (1xx) or headers without end";
 const REDIRECTED: &str = "redirects are not followed; configure the URL that it redirects to";
@@ -105,40 +105,47 @@ pub async fn exchange(
     content: Option<Vec<u8>>,
     max_bytes: usize,
 ) -> Result<Answer, ExchangeError> {
-    let has_begun = relay::Answer::default();
-    let mut response = open(endpoint, &has_begun, method, content).await?;
-    let mut read = Vec::new();
-    let end = loop {
-        match response.chunk().await {
-            Ok(Some(chunk)) => read.extend_from_slice(&chunk),
-            Ok(None) => break AnswerEnd::Complete,
-            Err(how) => break AnswerEnd::Aborted(how),
-        }
-        // One byte over the limit shows that the body is longer.
-        if read.len() > max_bytes {
-            break AnswerEnd::Truncated;
-        }
-    };
-    read.truncate(max_bytes);
-    Ok(Answer { status: response.status, body: read, end, retry_after: response.retry_after })
+    let mut opened = open(endpoint, None, method, content).await?;
+    Ok(opened.answer(max_bytes).await)
+}
+
+/// The same by the connection that was kept, and keeps it.
+///
+/// # Errors
+/// As for [`exchange`].
+#[cfg(feature = "cluster")]
+pub(crate) async fn exchange_by(
+    kept: &Kept,
+    endpoint: &Endpoint,
+    method: Method,
+    content: Option<Vec<u8>>,
+    max_bytes: usize,
+) -> Result<Answer, ExchangeError> {
+    let line = kept.take(endpoint).await;
+    let mut opened = open(endpoint, line, method, content).await?;
+    let answer = opened.answer(max_bytes).await;
+    if answer.end == AnswerEnd::Complete {
+        kept.keep(endpoint, opened.line).await;
+    }
+    Ok(answer)
 }
 
 /// A response whose body is still to be read.
-pub(super) struct Opened<R> {
+pub(super) struct Opened {
     pub(super) status: StatusCode,
     pub(super) retry_after: Option<Duration>,
     response: Response,
-    relay: Relaying<R>,
+    line: Line,
     timeout: Duration,
 }
 
-impl<R: Future<Output = Result<(), relay::Failure>>> Opened<R> {
+impl Opened {
     /// The next part of the body; `None` at its end.
     ///
     /// # Errors
     /// How it ended before that.
     pub(super) async fn chunk(&mut self) -> Result<Option<impl Deref<Target = [u8]>>, String> {
-        self.relay.during(self.response.chunk()).await.map_err(|error| {
+        self.line.during(self.response.chunk()).await.map_err(|error| {
             if error.is_timeout() {
                 let limit = humantime::format_duration(self.timeout);
                 return format!("did not end within {limit}");
@@ -146,36 +153,68 @@ impl<R: Future<Output = Result<(), relay::Failure>>> Opened<R> {
             format!("broke off: {}", causes(&error))
         })
     }
+
+    async fn answer(&mut self, max_bytes: usize) -> Answer {
+        let mut body = Vec::new();
+        let end = loop {
+            match self.chunk().await {
+                Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+                Ok(None) => break AnswerEnd::Complete,
+                Err(how) => break AnswerEnd::Aborted(how),
+            }
+            // One byte over the limit shows that the body is longer.
+            if body.len() > max_bytes {
+                break AnswerEnd::Truncated;
+            }
+        };
+        body.truncate(max_bytes);
+        Answer { status: self.status, body, end, retry_after: self.retry_after }
+    }
 }
 
-/// Sends one request, and returns its response as soon as the headers are there.
-pub(super) async fn open<'a>(
-    endpoint: &'a Endpoint,
-    has_begun: &'a relay::Answer,
+/// Sends one request, by this connection if there is one, and returns its response as soon as the headers are there.
+pub(super) async fn open(
+    endpoint: &Endpoint,
+    mut kept: Option<Line>,
     method: Method,
     content: Option<Vec<u8>>,
-) -> Result<Opened<impl Future<Output = Result<(), relay::Failure>> + 'a>, ExchangeError> {
-    let what = describe(&method, endpoint);
-    let (listener, socket) = relay::open()
-        .map_err(|error| ExchangeError::Failed(Reason::new(format!("{CANNOT_SET_UP}: {error}"))))?;
-    let request = request(endpoint, &socket, method, content).map_err(ExchangeError::Failed)?;
-    let mut relay = Relaying::new(relay::serve(listener, endpoint, has_begun));
-    let sent = relay.during(request.send()).await;
-    let response = sent.map_err(|error| failure(&what, endpoint, &error, relay.failure.take()))?;
-    has_begun.has_begun();
-    let status = response.status();
-    let pause = response.headers().get(RETRY_AFTER).and_then(|pause| pause.to_str().ok());
-    let retry_after = pause.and_then(|pause| pause.trim().parse().ok()).map(Duration::from_secs);
-    Ok(Opened { status, retry_after, response, relay, timeout: endpoint.timeout })
+) -> Result<Opened, ExchangeError> {
+    loop {
+        let is_kept = kept.is_some();
+        let mut line = match kept.take() {
+            Some(line) => line,
+            None => Line::open(endpoint)?,
+        };
+        let request = request(endpoint, &line.client, &method, content.clone());
+        let response = match line.send(request.map_err(ExchangeError::Failed)?).await {
+            Ok(response) => response,
+            // The server has closed the connection meanwhile.
+            Err((error, _)) if is_kept && may_be_repeated(&error, &method) => continue,
+            Err((error, relay)) => {
+                return Err(failure(&describe(&method, endpoint), endpoint, &error, relay));
+            }
+        };
+        let status = response.status();
+        let pause = response.headers().get(RETRY_AFTER).and_then(|pause| pause.to_str().ok());
+        let retry_after =
+            pause.and_then(|pause| pause.trim().parse().ok()).map(Duration::from_secs);
+        return Ok(Opened { status, retry_after, response, line, timeout: endpoint.timeout });
+    }
+}
+
+/// Whether a request did not arrive, or may arrive twice.
+fn may_be_repeated(error: &reqwest::Error, method: &Method) -> bool {
+    error.is_connect() || (method.is_safe() && !error.is_timeout())
 }
 
 fn request(
     endpoint: &Endpoint,
-    socket: &Path,
-    method: Method,
+    client: &Client,
+    method: &Method,
     content: Option<Vec<u8>>,
 ) -> Result<RequestBuilder, Reason> {
-    let mut request = client(endpoint, socket)?.request(method, endpoint.url.clone());
+    let mut request = client.request(method.clone(), endpoint.url.clone());
+    request = request.timeout(endpoint.timeout);
     for (name, value) in &endpoint.headers {
         request = request.header(name, value);
     }
@@ -190,63 +229,6 @@ fn request(
         Some(content) => request.body(content),
         None => request,
     })
-}
-
-/// Builds a client for one exchange through the relay. Reloads are rare, so no connection is kept.
-fn client(endpoint: &Endpoint, socket: &Path) -> Result<Client, Reason> {
-    let mut builder = base_client(endpoint.timeout).unix_socket(socket);
-    if let Some(tls) = &endpoint.tls {
-        builder = with_tls(builder, tls)?;
-    }
-    builder.build().map_err(|error| Reason::new(format!("{CANNOT_SET_UP}: {}", causes(&error))))
-}
-
-/// The settings of all HTTP clients: no proxy from the environment, no redirects, no retries, and
-/// only the configured CAs (with the default ones, building a client fails if the image has none).
-pub(crate) fn base_client(timeout: Duration) -> ClientBuilder {
-    let builder = Client::builder()
-        .no_proxy()
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .pool_max_idle_per_host(0)
-        .timeout(timeout)
-        .connect_timeout(timeout * 3 / 4)
-        .user_agent(concat!("podnudge/", env!("CARGO_PKG_VERSION")));
-    #[cfg(feature = "tls")]
-    let builder = builder.tls_certs_only([]);
-    builder
-}
-
-#[cfg(feature = "tls")]
-fn with_tls(builder: ClientBuilder, tls: &Tls) -> Result<ClientBuilder, Reason> {
-    let bundle = files::read_with_hint(&tls.ca_file, files::LARGEST)?;
-    let path = tls.ca_file.display();
-    if tls.is_resumed {
-        let config = session::config(&bundle)
-            .ok_or_else(|| Reason::new(format!("`{path}` contains no PEM certificates")))?;
-        return Ok(builder.tls_backend_preconfigured(config).https_only(true));
-    }
-    let certificates = reqwest::Certificate::from_pem_bundle(&bundle).map_err(|error| {
-        Reason::new(format!("`{path}` contains no PEM certificates: {}", causes(&error)))
-    })?;
-    if certificates.is_empty() {
-        return Err(Reason::new(format!("`{path}` contains no PEM certificates")));
-    }
-    let builder = builder.tls_certs_only(certificates).https_only(true);
-    let Some(client) = &tls.client else { return Ok(builder) };
-    let mut pem = files::read_with_hint(&client.cert_file, files::LARGEST)?;
-    pem.push(b'\n');
-    pem.extend(files::read_with_hint(&client.key_file, files::LARGEST)?);
-    let identity = reqwest::Identity::from_pem(&pem).map_err(|_| {
-        let (cert, key) = (client.cert_file.display(), client.key_file.display());
-        Reason::new(format!("`{cert}` and `{key}` are not a PEM certificate and its key"))
-    })?;
-    Ok(builder.identity(identity))
-}
-
-#[cfg(not(feature = "tls"))]
-fn with_tls(_: ClientBuilder, _: &Tls) -> Result<ClientBuilder, Reason> {
-    Err(Reason::new("this podnudge was built without TLS"))
 }
 
 fn failure(
@@ -266,7 +248,9 @@ fn failure(
             connection_error(reason, connect::kind(endpoint), error.kind())
         }
         Some(relay::Failure::Connection(error)) => ExchangeError::Failed(failed(&error)),
-        None if !error.is_timeout() => ExchangeError::Failed(failed(&causes(error))),
+        None | Some(relay::Failure::Closed) if !error.is_timeout() => {
+            ExchangeError::Failed(failed(&causes(error)))
+        }
         _ => {
             let limit = humantime::format_duration(endpoint.timeout);
             ExchangeError::Failed(
@@ -275,20 +259,4 @@ fn failure(
             )
         }
     }
-}
-
-/// The causes of an error, without its own text, which repeats the URL and its query.
-fn causes(error: &reqwest::Error) -> String {
-    let causes: Vec<String> =
-        std::iter::successors(std::error::Error::source(error), |error| error.source())
-            .map(ToString::to_string)
-            .collect();
-    let mut distinct: Vec<&str> = Vec::new();
-    for cause in &causes {
-        // Some layers repeat the layer below.
-        if !distinct.iter().any(|said| said.contains(cause.as_str())) {
-            distinct.push(cause);
-        }
-    }
-    if distinct.is_empty() { "no reason was given".to_owned() } else { distinct.join(": ") }
 }

@@ -9,7 +9,7 @@ use reqwest::Method;
 use tokio::time::timeout;
 
 use super::http::{self, Answer};
-use super::{AnswerEnd, ExchangeError, relay};
+use super::{AnswerEnd, ExchangeError};
 use podnudge_config::Endpoint;
 use podnudge_core::reason::Reason;
 
@@ -85,8 +85,7 @@ pub(crate) async fn read_lines(
     longest: usize,
     reader: &mut impl Reader,
 ) -> Result<Answer, ExchangeError> {
-    let has_begun = relay::Answer::default();
-    let opening = timeout(first, http::open(endpoint, &has_begun, Method::GET, None));
+    let opening = timeout(first, http::open(endpoint, None, Method::GET, None));
     let Ok(opened) = opening.await else {
         let limit = humantime::format_duration(first);
         let what = http::describe(&Method::GET, endpoint);

@@ -4,6 +4,7 @@
 //! The callers (`action`, `checks` and `verify`) interpret the answer.
 
 pub mod children;
+pub(crate) mod client;
 pub(crate) mod connect;
 #[cfg(test)]
 #[path = "../../tests/fuzz/exchange.rs"]
@@ -11,6 +12,9 @@ mod fuzz;
 #[cfg(feature = "tls")]
 pub mod handshake;
 pub mod http;
+#[cfg(feature = "cluster")]
+pub mod kept;
+mod line;
 #[cfg(feature = "cluster")]
 pub(crate) mod lines;
 mod output;

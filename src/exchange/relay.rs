@@ -1,5 +1,4 @@
-//! A relay between reqwest and the server of one request, which limits what is received before the
-//! answer.
+//! A relay between reqwest and a server, which limits what is received before each answer.
 //!
 //! reqwest skips informational responses (103 Early Hints and others) by itself, however many there
 //! are, and gives no access to them nor to its connection: an endless series would keep the loop busy
@@ -12,7 +11,8 @@
 use std::io;
 use std::path::PathBuf;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
 
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -35,16 +35,30 @@ const PIECE: usize = 8 * 1024;
 
 /// What the relay and the request know of each other.
 #[derive(Default)]
-pub(super) struct Answer(AtomicBool);
+pub(super) struct Answer {
+    has_begun: AtomicBool,
+    /// The bytes that were received since it is awaited.
+    received: AtomicUsize,
+}
 
 impl Answer {
+    /// A request is sent.
+    pub(super) fn is_awaited(&self) {
+        self.has_begun.store(false, Ordering::Relaxed);
+        self.received.store(0, Ordering::Relaxed);
+    }
+
     /// The headers are complete: whoever reads the body limits what follows.
     pub(super) fn has_begun(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.has_begun.store(true, Ordering::Relaxed);
     }
 
     fn is_missing(&self) -> bool {
-        !self.0.load(Ordering::Relaxed)
+        !self.has_begun.load(Ordering::Relaxed)
+    }
+
+    fn is_too_long(&self) -> bool {
+        self.received.load(Ordering::Relaxed) >= BEFORE_ANSWER
     }
 }
 
@@ -56,6 +70,8 @@ pub(super) enum Failure {
     Connection(io::Error),
     /// The server sent more than [`BEFORE_ANSWER`].
     TooMuch,
+    /// reqwest has closed it.
+    Closed,
 }
 
 /// Opens the socket that reqwest connects to, and returns its path.
@@ -77,20 +93,22 @@ pub(super) fn open() -> io::Result<(UnixListener, PathBuf)> {
 /// See [`Failure`].
 pub(super) async fn serve(
     listener: UnixListener,
-    endpoint: &Endpoint,
-    answer: &Answer,
+    endpoint: Endpoint,
+    answer: Arc<Answer>,
 ) -> Result<(), Failure> {
     let client = own_connection(listener).await.map_err(Failure::Connect)?;
     // The rest of the time is for the answer.
-    let server = connect::open_endpoint(endpoint, endpoint.timeout * 3 / 4).await;
+    let server = connect::open_endpoint(&endpoint, endpoint.timeout * 3 / 4).await;
     let (from_server, mut to_server) = split(server.map_err(Failure::Connect)?);
     let (mut from_client, to_client) = client.into_split();
-    let request = async {
-        // If the server does not take it all, its answer tells why.
-        drop(copy(&mut from_client, &mut to_server).await);
-        Ok(())
+    let requests = async {
+        match copy(&mut from_client, &mut to_server).await {
+            Ok(_) => Err(Failure::Closed),
+            // If the server does not take it all, its answer tells why.
+            Err(_) => Ok(()),
+        }
     };
-    tokio::try_join!(pass_answer(from_server, to_client, answer), request).map(drop)
+    tokio::try_join!(pass_answers(from_server, to_client, &answer), requests).map(drop)
 }
 
 async fn own_connection(listener: UnixListener) -> io::Result<UnixStream> {
@@ -104,15 +122,14 @@ async fn own_connection(listener: UnixListener) -> io::Result<UnixStream> {
 }
 
 /// Passes on what the server sends until it closes the connection, or reqwest does.
-async fn pass_answer(
+async fn pass_answers(
     mut server: ReadHalf<Box<dyn Stream>>,
     mut client: OwnedWriteHalf,
     answer: &Answer,
 ) -> Result<(), Failure> {
     let mut piece = vec![0; PIECE];
-    let mut received = 0;
     loop {
-        if received >= BEFORE_ANSWER && !found(answer).await {
+        if answer.is_too_long() && !found(answer).await {
             return Err(Failure::TooMuch);
         }
         let length = server.read(&mut piece).await.map_err(Failure::Connection)?;
@@ -120,7 +137,7 @@ async fn pass_answer(
         if read.is_empty() || client.write_all(read).await.is_err() {
             return Ok(());
         }
-        received = received.saturating_add(length);
+        answer.received.fetch_add(length, Ordering::Relaxed);
     }
 }
 
@@ -135,17 +152,26 @@ async fn found(answer: &Answer) -> bool {
     false
 }
 
+/// What a relay does until its connection is closed.
+type Serving = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+
 /// A relay that works while something else is awaited: it needs no task of its own.
-pub(super) struct Relaying<R> {
-    relay: Option<Pin<Box<R>>>,
+pub(super) struct Relaying {
+    relay: Option<Serving>,
     /// Why it ended.
     pub(super) failure: Option<Failure>,
 }
 
-impl<R: Future<Output = Result<(), Failure>>> Relaying<R> {
+impl Relaying {
     /// A relay that does nothing yet.
-    pub(super) fn new(relay: R) -> Self {
+    pub(super) fn new(relay: impl Future<Output = Result<(), Failure>> + Send + 'static) -> Self {
         Self { relay: Some(Box::pin(relay)), failure: None }
+    }
+
+    /// Whether it has not ended.
+    #[cfg(feature = "cluster")]
+    pub(super) fn is_open(&self) -> bool {
+        self.relay.is_some()
     }
 
     /// Awaits what needs the relay. If the relay fails, `awaited` notices that by itself.

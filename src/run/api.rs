@@ -10,7 +10,9 @@ mod rights;
 mod slots;
 
 use super::agent::Agent;
+use super::clock;
 use crate::cluster::{self, EagerAnswer, LeaseWatch};
+use crate::exchange::kept::Kept;
 use crate::system::surroundings::{Pod, Surroundings};
 use eager::EagerSyncing;
 use events::EventSending;
@@ -51,15 +53,20 @@ pub(super) struct ApiUsers {
     eager: EagerSyncing,
     events: EventSending,
     rights: Rights,
+    /// The connection to the API server that they share, one after the other.
+    kept: Kept,
 }
 
 impl ApiUsers {
     pub(super) fn new(config: &Config, surroundings: &Surroundings, seed: u64) -> Self {
+        let kept = Kept::default();
+        let parts = || (surroundings.clone(), kept.clone());
         Self {
-            slots: SharedSlots::new(config, surroundings.clone(), seed),
-            eager: EagerSyncing::new(config, surroundings.clone(), seed),
-            events: EventSending::new(config, surroundings.clone()),
-            rights: Rights::new(config, surroundings.clone(), seed),
+            slots: SharedSlots::new(config, parts(), seed),
+            eager: EagerSyncing::new(config, parts(), seed),
+            events: EventSending::new(config, parts()),
+            rights: Rights::new(config, parts(), seed),
+            kept,
         }
     }
 
@@ -75,7 +82,8 @@ impl ApiUsers {
     /// When to advance them, if nothing else happens.
     pub(super) fn next_wakeup(&self) -> Option<Moment> {
         let (slots, eager) = (self.slots.next_wakeup(), self.eager.next_wakeup());
-        let all = [slots, eager, self.events.next_wakeup(), self.rights.next_wakeup()];
+        let (events, rights) = (self.events.next_wakeup(), self.rights.next_wakeup());
+        let all = [slots, eager, events, rights, self.kept.next_wakeup()];
         all.into_iter().flatten().min()
     }
 
@@ -123,6 +131,7 @@ impl Agent {
         self.advance_eager_sync();
         self.advance_events();
         self.advance_rights();
+        self.api.kept.close_idle(clock::now().mono);
     }
 
     pub(super) fn watch_told(&mut self, watched: Watched) {

@@ -172,6 +172,7 @@ struct Shared {
     seen: Vec<String>,
     /// Their first lines and headers.
     heads: Vec<String>,
+    connections: usize,
     /// The bodies of the access reviews.
     reviews: Vec<Value>,
     /// The rights of the service account; `None` if it may do everything.
@@ -212,17 +213,24 @@ impl ApiServer {
         format!("http://{}", self.address)
     }
 
-    /// Serves one request of a connection, which may be encrypted.
+    /// Serves the requests of a connection, which may be encrypted.
     pub(crate) fn serve(&self, mut stream: impl Read + Write) {
+        self.shared.lock().unwrap().connections += 1;
+        while self.serve_one(&mut stream) {}
+    }
+
+    /// Returns whether the connection stays open.
+    fn serve_one(&self, mut stream: impl Read + Write) -> bool {
         let text = request(&mut stream);
         if text.is_empty() {
-            return;
+            return false;
         }
         self.record(&text);
         self.wait_if_late(&text);
         let (fault, answer) = self.answer(&text);
         if let (None, Ok(_), Some(watch)) = (&fault, &answer, Watch::of(&text)) {
-            return watch.serve(self, stream);
+            watch.serve(self, stream);
+            return false;
         }
         let whole = match (&fault, answer) {
             (Some(Fault::Closed | Fault::NoAnswer), _) => String::new(),
@@ -248,6 +256,7 @@ impl ApiServer {
             // Until the client gives up.
             drop(stream.read(&mut [0]));
         }
+        !matches!(fault, Some(Fault::Closed | Fault::NoAnswer | Fault::Cut(_)))
     }
 
     fn record(&self, text: &str) {
@@ -324,6 +333,11 @@ impl ApiServer {
         self.shared.lock().unwrap().seen.clone()
     }
 
+    /// How many connections there were.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.lock().unwrap().connections
+    }
+
     /// The first lines and headers of the requests so far.
     pub(crate) fn heads(&self) -> Vec<String> {
         self.shared.lock().unwrap().heads.clone()
@@ -393,6 +407,6 @@ fn whole(status: u16, headers: &str, body: &str) -> String {
     let length = body.len();
     format!(
         "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
-         connection: close\r\n{headers}\r\n{body}"
+         {headers}\r\n{body}"
     )
 }

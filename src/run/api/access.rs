@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::task::AbortHandle;
 
 use crate::cluster::Api;
+use crate::exchange::kept::Kept;
 use crate::system::surroundings::{Pod, Surroundings};
 use podnudge_config::Cluster;
 
@@ -19,8 +20,8 @@ pub(super) struct ApiAccess {
 
 impl ApiAccess {
     /// Sends nothing yet.
-    pub(super) fn new(settings: Cluster, surroundings: Surroundings) -> Self {
-        let api = Api::new(settings, surroundings.server);
+    pub(super) fn new(settings: Cluster, surroundings: Surroundings, kept: Kept) -> Self {
+        let api = Api::new(settings, surroundings.server).sharing(kept);
         let pod = api.pod(surroundings.pod);
         Self { api: Arc::new(api), pod, requests: Vec::new() }
     }

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 use super::access::ApiAccess;
 use super::rights::Withheld;
 use crate::cluster::{EagerAnswer, EagerFact, EagerRequest, EagerSync, Feature};
+use crate::exchange::kept::Kept;
 use crate::report;
 use crate::run::agent::{Agent, Done};
 use crate::run::clock;
@@ -39,7 +40,11 @@ struct Active {
 }
 
 impl EagerSyncing {
-    pub(super) fn new(config: &Config, surroundings: Surroundings, seed: u64) -> Self {
+    pub(super) fn new(
+        config: &Config,
+        (surroundings, kept): (Surroundings, Kept),
+        seed: u64,
+    ) -> Self {
         let Some(settings) = config.cluster.clone().filter(|cluster| cluster.eager_sync) else {
             return Self(None);
         };
@@ -48,7 +53,7 @@ impl EagerSyncing {
         let (sender, answers) = mpsc::channel(MOST_ANSWERS);
         Self(Some(Active {
             machine,
-            access: ApiAccess::new(settings, surroundings),
+            access: ApiAccess::new(settings, surroundings, kept),
             container: mounts::own_container(),
             paths: paths.collect(),
             generations: Vec::new(),

@@ -7,6 +7,7 @@ use super::ApiAnswer;
 use super::access::ApiAccess;
 use super::rights::Withheld;
 use crate::cluster::{self, EventsFact, Feature, PodEvents};
+use crate::exchange::kept::Kept;
 use crate::report;
 use crate::run::agent::{Agent, Done};
 use crate::run::clock;
@@ -32,11 +33,11 @@ struct Active {
 
 impl EventSending {
     /// Says at once what is missing.
-    pub(super) fn new(config: &Config, surroundings: Surroundings) -> Self {
+    pub(super) fn new(config: &Config, (surroundings, kept): (Surroundings, Kept)) -> Self {
         let Some(settings) = config.cluster.clone().filter(|cluster| cluster.events) else {
             return Self(None);
         };
-        let access = ApiAccess::new(settings, surroundings);
+        let access = ApiAccess::new(settings, surroundings, kept);
         let mut machine = PodEvents::default();
         let is_known = access.pod.is_named && access.pod.uid.is_some();
         let missing = access.api.examine().err().or_else(|| (!is_known).then(pod_unknown));

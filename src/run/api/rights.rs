@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::ApiAnswer;
 use super::access::ApiAccess;
 use crate::cluster::{self, Feature, RightsPreflight};
+use crate::exchange::kept::Kept;
 use crate::run::agent::{Agent, Done};
 use crate::run::clock;
 use crate::system::surroundings::Surroundings;
@@ -53,13 +54,17 @@ impl Withheld {
 }
 
 impl Rights {
-    pub(super) fn new(config: &Config, surroundings: Surroundings, seed: u64) -> Self {
+    pub(super) fn new(
+        config: &Config,
+        (surroundings, kept): (Surroundings, Kept),
+        seed: u64,
+    ) -> Self {
         let needs = cluster::needs(config);
         let Some(settings) = config.cluster.clone().filter(|_| !needs.is_empty()) else {
             return Self(None);
         };
         let preflight = RightsPreflight::new(needs, clock::now().mono, seed);
-        Self(Some(Active { preflight, access: ApiAccess::new(settings, surroundings) }))
+        Self(Some(Active { preflight, access: ApiAccess::new(settings, surroundings, kept) }))
     }
 
     /// When to ask, if nothing else happens.

@@ -13,6 +13,7 @@ use super::ApiAnswer;
 use super::access::ApiAccess;
 use super::evict::Evictor;
 use crate::cluster::{LeaseSeen, LeaseWatch};
+use crate::exchange::kept::Kept;
 use crate::report;
 use crate::run::agent::{Agent, Done};
 use crate::run::clock;
@@ -91,7 +92,11 @@ impl RuleSlots {
 }
 
 impl SharedSlots {
-    pub(super) fn new(config: &Config, surroundings: Surroundings, seed: u64) -> Self {
+    pub(super) fn new(
+        config: &Config,
+        (surroundings, kept): (Surroundings, Kept),
+        seed: u64,
+    ) -> Self {
         let is_used = config.rules.iter().any(|rule| {
             let RuleSettings { limit, drain, evict, .. } = &rule.settings;
             let has_lease = limit.as_ref().is_some_and(|limit| limit.lease.is_some());
@@ -101,7 +106,7 @@ impl SharedSlots {
         let Some(settings) = config.cluster.clone().filter(|_| is_used) else {
             return Self::unused();
         };
-        let access = ApiAccess::new(settings, surroundings);
+        let access = ApiAccess::new(settings, surroundings, kept);
         if let Err(reason) = access.api.examine() {
             report::api_unusable(&reason);
         }
