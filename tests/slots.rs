@@ -811,6 +811,61 @@ fn another_lease_than_the_one_that_was_asked_for_is_no_slot() {
     assert!(waiting(&one.state()).starts_with("the API server has answered with another Lease"));
 }
 
+/// The Lease with this name, as the server has it.
+fn stored(store: &Store, name: &str) -> Arc<Lease> {
+    let lease = store.get(&format!("{LEASES}/{name}")).unwrap();
+    Arc::new(Lease::parse(lease.to_string().as_bytes()).unwrap())
+}
+
+impl Replica {
+    /// Opens the watch of its home, which tells its state, and returns the name.
+    fn watch(&mut self, store: &Store) -> String {
+        while self.slots.watched(Moment(self.now)).is_none() {
+            let Moment(at) = self.slots.next_wakeup(Moment(self.now)).expect("it waits");
+            self.now = at.max(self.now + Duration::from_nanos(1));
+        }
+        let name = self.slots.watched(Moment(self.now)).unwrap().0.to_owned();
+        self.slots.watch_opened(Moment(self.now));
+        self.told(store, &name);
+        name
+    }
+
+    /// Its watch tells the present state.
+    fn told(&mut self, store: &Store, name: &str) {
+        self.slots.watch_seen(Moment(self.now), Some(&stored(store, name)));
+    }
+}
+
+/// A new configuration with a longer duration is rolled out: whoever passes the slot on writes the shorter one.
+#[test]
+fn a_slot_that_was_passed_on_for_a_shorter_time_than_the_own_one_is_not_held_for_longer() {
+    let mut store = shipped(1);
+    let (mut one, mut third) = (Replica::new("a", 1, 1), Replica::new("c", 1, 3));
+    one.claim(A);
+    one.run(&mut store);
+    let mut next = Replica::new("b", 1, 2);
+    let longer = SlotsSettings { duration: secs(60), cover: secs(60), ..settings("b", 1, 2) };
+    next.slots = Slots::new(longer, Moment(next.now));
+    next.claim(A);
+    let name = next.watch(&store);
+    next.play(secs(1), |request| perform(&mut store, request));
+    one.now = next.now;
+    one.slots.release();
+    one.run(&mut store);
+    assert_eq!(holders(&store), ["b"]);
+    next.told(&store, &name);
+    third.now = next.now;
+    third.claim(A);
+    // The next one is cut off from now on.
+    let down = |_: &LeaseRequest| Err(unanswered());
+    for _ in 0..400 {
+        next.play(ms(100), down);
+        third.play(ms(100), |request| perform(&mut store, request));
+        assert!(next.holds().is_none() || third.holds().is_none(), "two of one");
+    }
+    assert!(third.holds().is_some());
+}
+
 /// What happens to a request on its way.
 #[derive(Debug, Clone, Copy)]
 enum Fate {

@@ -254,11 +254,10 @@ impl Slots {
         self.views.get(slot).map(|view| view.name.clone()).unwrap_or_default()
     }
 
-    /// Holds this slot, by a request that was sent then.
-    fn hold(&mut self, now: Moment, slot: usize, sent: Moment) {
-        let duration = self.settings.duration;
-        let until = sent.after(duration / 5 * 4);
-        self.held = Some(Held { slot, renew_at: sent.after(duration / 3), until });
+    /// Holds this slot, by a request that was sent then, and that keeps it taken for so long at least.
+    fn hold(&mut self, now: Moment, slot: usize, sent: Moment, time: Duration) {
+        let until = sent.after(time / 5 * 4);
+        self.held = Some(Held { slot, renew_at: sent.after(time / 3), until });
         if now < until {
             self.lost = None;
         }

@@ -97,7 +97,9 @@ impl Slots {
         self.contact.answered(step.is_write());
         match step {
             // It is known before what else follows from it.
-            Purpose::Take(_) if self.wanted.is_some() => self.hold(now, slot, sent),
+            Purpose::Take(_) if self.wanted.is_some() => {
+                self.hold(now, slot, sent, self.settings.duration);
+            }
             Purpose::LineUp(_) if self.place.lined_up_at(slot, lease).is_none() => {
                 self.place.has_no_lines();
             }

@@ -53,7 +53,7 @@ impl Slots {
         }
         let passed_on = lined_up_at.filter(|_| is_own && self.is_waiting());
         if let Some(sent) = passed_on {
-            self.passed_on(now, slot, sent);
+            self.passed_on(now, slot, sent, lease);
         }
         if slot == 0 {
             self.judge(
@@ -67,10 +67,12 @@ impl Slots {
     }
 
     /// The slot was passed on to this replica, which asked to be next at `sent`.
-    fn passed_on(&mut self, now: Moment, slot: usize, sent: Moment) {
-        let is_late = now >= sent.after(self.settings.duration / 2);
+    fn passed_on(&mut self, now: Moment, slot: usize, sent: Moment, lease: &Lease) {
+        // Whoever passed it on may have a configuration with a shorter duration, and that is what the others wait for.
+        let time = lease.duration().unwrap_or_default().min(self.settings.duration);
+        let is_late = now >= sent.after(time / 2);
         if !is_late {
-            self.hold(now, slot, sent);
+            self.hold(now, slot, sent, time);
         }
         // Else it is in the own name, and is taken by a request.
     }
