@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now, UnixTime};
-use podnudge_core::slots::{Lease, LeaseRequest, Next, Slots, SlotsSettings};
+use podnudge_core::slots::{Halt, Lease, LeaseRequest, Next, Slots, SlotsSettings};
 
 use podnudge_core::command::Intent;
 use podnudge_core::event::SlotState;
@@ -830,6 +830,21 @@ impl Replica {
         name
     }
 
+    /// Plays with a watch of the second Lease.
+    fn play_watched(&mut self, store: &mut Store, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            if self.slots.watched(Moment(self.now)).is_some_and(|(_, is_new)| is_new) {
+                self.slots.watch_opened(Moment(self.now));
+            }
+            self.told(store, "web-1");
+            if let Some(request) = self.slots.next_request(self.now()) {
+                self.slots.handle(self.now(), perform(store, &request));
+            }
+            self.now += ms(10);
+        }
+    }
+
     /// Its watch tells the present state.
     fn told(&mut self, store: &Store, name: &str) {
         self.slots.watch_seen(Moment(self.now), Some(&stored(store, name)));
@@ -864,6 +879,33 @@ fn a_slot_that_was_passed_on_for_a_shorter_time_than_the_own_one_is_not_held_for
         assert!(next.holds().is_none() || third.holds().is_none(), "two of one");
     }
     assert!(third.holds().is_some());
+}
+
+/// Another one that had the slot meanwhile may have failed.
+#[test]
+fn what_failed_is_read_again_after_a_slot_was_lost() {
+    let mut store = shipped(2);
+    let mut one = Replica::new("web-1_u_r", 2, 1);
+    one.claim(A);
+    one.run(&mut store);
+    assert_eq!(one.holds().as_deref(), Some("web-1"));
+    let write = |store: &mut Store, lease: Lease| perform(store, &lease.write()).unwrap();
+    let wall = UnixTime::default();
+    let lease = stored(&store, "web-1").as_ref().clone();
+    write(&mut store, lease.held_by("web-3_u_r", DURATION, wall));
+    assert!(one.play_until_lost(&mut store).message.contains("taken"));
+    one.play_watched(&mut store, ms(500));
+    // That one fails.
+    let halt = Halt::new(A, "web-3_u_r", wall, &Reason::new("bad"));
+    let first = stored(&store, "web-0").as_ref().clone();
+    write(&mut store, first.with_halts(&[halt]));
+    let lease = stored(&store, "web-1").as_ref().clone();
+    write(&mut store, lease.passed_on(DURATION, wall));
+    for _ in 0..30 {
+        one.play_watched(&mut store, ms(100));
+        assert_eq!(one.holds(), None, "it acts with what has failed");
+    }
+    assert!(matches!(one.state(), SlotState::Halted(..)), "{:?}", one.state());
 }
 
 /// What happens to a request on its way.

@@ -228,6 +228,8 @@ impl Slots {
 
     fn wait_anew(&mut self, now: Moment) {
         self.prepare_at = None;
+        // Whoever has the slot meanwhile may fail.
+        self.halting.forget_check();
         self.place.begin(now, self.watching.slot());
     }
 
