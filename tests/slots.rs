@@ -908,6 +908,43 @@ fn what_failed_is_read_again_after_a_slot_was_lost() {
     assert!(matches!(one.state(), SlotState::Halted(..)), "{:?}", one.state());
 }
 
+/// A look at the first Lease was carried out before the slot was passed on: its answer says nothing of what whoever had
+/// it has found out since.
+#[test]
+fn what_failed_is_not_taken_from_a_look_that_began_before_the_slot_was_passed_on() {
+    let mut store = shipped(2);
+    let mut one = Replica::new("web-1_u_r", 2, 1);
+    one.claim(A);
+    one.run(&mut store);
+    assert_eq!(one.holds().as_deref(), Some("web-1"));
+    let mut next = Replica::new("web-3_u_r", 2, 2);
+    next.claim(A);
+    let name = next.watch(&store);
+    assert_eq!(name, "web-1");
+    // It is next, and looks at the other Lease.
+    let look = loop {
+        let request = next.next_request();
+        if matches!(&request, LeaseRequest::Read(name) if name == "web-0") {
+            break request;
+        }
+        next.slots.handle(next.now(), perform(&mut store, &request));
+        next.told(&store, &name);
+    };
+    let answer = perform(&mut store, &look);
+    one.now = next.now;
+    one.slots.halt(one.now(), A, &Reason::new("bad"));
+    one.slots.release();
+    one.run(&mut store);
+    assert_eq!(halted(&store), [A]);
+    assert_eq!(holders(&store)[1], "web-3_u_r");
+    next.now = one.now;
+    next.told(&store, &name);
+    next.slots.handle(next.now(), answer);
+    assert_eq!(next.holds(), None, "it acts with what has failed");
+    next.play(secs(1), |request| perform(&mut store, request));
+    assert!(matches!(next.state(), SlotState::Halted(..)), "{:?}", next.state());
+}
+
 /// What happens to a request on its way.
 #[derive(Debug, Clone, Copy)]
 enum Fate {

@@ -118,6 +118,8 @@ struct Wanted {
 #[derive(Debug, Clone, Copy)]
 struct Held {
     slot: usize,
+    /// What was asked for before says nothing of the failures of whoever had it before.
+    got: Moment,
     renew_at: Moment,
     /// From then on, another replica may take it soon.
     until: Moment,
@@ -256,10 +258,10 @@ impl Slots {
         self.views.get(slot).map(|view| view.name.clone()).unwrap_or_default()
     }
 
-    /// Holds this slot, by a request that was sent then, and that keeps it taken for so long at least.
-    fn hold(&mut self, now: Moment, slot: usize, sent: Moment, time: Duration) {
+    /// Holds this slot, by a request that was sent then, and that keeps it taken for so long at least. It was got at `got`.
+    fn hold(&mut self, now: Moment, slot: usize, (sent, time): (Moment, Duration), got: Moment) {
         let until = sent.after(time / 5 * 4);
-        self.held = Some(Held { slot, renew_at: sent.after(time / 3), until });
+        self.held = Some(Held { slot, got, renew_at: sent.after(time / 3), until });
         if now < until {
             self.lost = None;
         }

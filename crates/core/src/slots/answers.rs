@@ -98,7 +98,7 @@ impl Slots {
         match step {
             // It is known before what else follows from it.
             Purpose::Take(_) if self.wanted.is_some() => {
-                self.hold(now, slot, sent, self.settings.duration);
+                self.hold(now, slot, (sent, self.settings.duration), sent);
             }
             Purpose::LineUp(_) if self.place.lined_up_at(slot, lease).is_none() => {
                 self.place.has_no_lines();

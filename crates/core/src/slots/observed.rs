@@ -72,7 +72,9 @@ impl Slots {
         let time = lease.duration().unwrap_or_default().min(self.settings.duration);
         let is_late = now >= sent.after(time / 2);
         if !is_late {
-            self.hold(now, slot, sent, time);
+            // The first Lease itself says what had failed when it was passed on.
+            let got = if slot == 0 { sent } else { now };
+            self.hold(now, slot, (sent, time), got);
         }
         // Else it is in the own name, and is taken by a request.
     }
@@ -119,6 +121,7 @@ impl Slots {
         if intent == Intent::Keep || (self.held.is_some() && self.is_usable(wanted)) {
             return;
         }
+        let is_read = self.held.zip(seen).is_some_and(|(held, at)| at >= since.max(held.got));
         let first = self.views.first().and_then(|view| view.lease.as_deref());
         match self.halting.judge(digest, first) {
             Verdict::Failed(reason) => {
@@ -129,9 +132,7 @@ impl Slots {
                 self.place.has_slot();
             }
             Verdict::Nothing if self.halting.end_halt() => self.wait_anew(now),
-            Verdict::Nothing if self.held.is_some() && seen.is_some_and(|at| at >= since) => {
-                self.halting.check(digest);
-            }
+            Verdict::Nothing if is_read => self.halting.check(digest),
             Verdict::Nothing => {}
         }
     }
