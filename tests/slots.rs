@@ -945,6 +945,33 @@ fn what_failed_is_not_taken_from_a_look_that_began_before_the_slot_was_passed_on
     assert!(matches!(next.state(), SlotState::Halted(..)), "{:?}", next.state());
 }
 
+/// Such as by a load balancer before the API server that ends idle connections: the server answers.
+#[test]
+fn a_slot_of_a_dead_holder_is_taken_although_watches_break_off_again_and_again() {
+    let (mut store, mut one) = (shipped(1), Replica::new("a", 1, 1));
+    one.claim(A);
+    one.run(&mut store);
+    let mut other = Replica::new("b", 1, 2);
+    other.claim(A);
+    let end = other.now + DURATION * 4;
+    while other.now < end && other.holds().is_none() {
+        if other.slots.watched(Moment(other.now)).is_some_and(|(_, is_new)| is_new) {
+            other.slots.watch_opened(Moment(other.now));
+            other.told(&store, "web-0");
+        }
+        for _ in 0..50 {
+            while let Some(request) = other.slots.next_request(other.now()) {
+                other.slots.handle(other.now(), perform(&mut store, &request));
+                other.told(&store, "web-0");
+            }
+            other.now += ms(100);
+        }
+        other.slots.watch_ended(Moment(other.now), &Err(unanswered()));
+        other.play(ms(100), |request| perform(&mut store, request));
+    }
+    assert!(other.holds().is_some(), "{:?}", other.state());
+}
+
 /// What happens to a request on its way.
 #[derive(Debug, Clone, Copy)]
 enum Fate {

@@ -53,11 +53,9 @@ impl Slots {
         self.tell();
     }
 
-    /// The watch has ended.
+    /// The watch has ended. Load balancers and proxies cut idle connections, so that it broke off is no outage: the Lease
+    /// is read next, and that shows whether it is one.
     pub fn watch_ended(&mut self, now: Moment, how: &Result<(), ApiError>) {
-        if how.as_ref().is_err_and(ApiError::is_outage) {
-            self.interrupted();
-        }
         self.watching.ended(now, how);
         self.place.watch_changed(now, false);
     }
