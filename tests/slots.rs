@@ -972,6 +972,40 @@ fn a_slot_of_a_dead_holder_is_taken_although_watches_break_off_again_and_again()
     assert!(other.holds().is_some(), "{:?}", other.state());
 }
 
+/// The watch may tell that a slot was passed on long before the answer to the request to be next arrives.
+#[test]
+fn an_answer_that_is_older_than_what_the_watch_told_meanwhile_takes_no_slot_away() {
+    let longer = |holder, seed| SlotsSettings {
+        duration: secs(60),
+        cover: secs(60),
+        ..settings(holder, 1, seed)
+    };
+    let (mut store, mut one) = (shipped(1), Replica::new("a", 1, 1));
+    one.slots = Slots::new(longer("a", 1), Moment(one.now));
+    one.claim(A);
+    one.run(&mut store);
+    let mut next = Replica::new("b", 1, 2);
+    next.slots = Slots::new(longer("b", 2), Moment(next.now));
+    next.claim(A);
+    let name = next.watch(&store);
+    let line_up = next.next_request();
+    assert!(matches!(line_up, LeaseRequest::LineUp(..)));
+    let answer = perform(&mut store, &line_up);
+    one.now = next.now;
+    one.slots.release();
+    one.run(&mut store);
+    next.now = one.now;
+    next.told(&store, &name);
+    next.now += secs(8);
+    next.slots.handle(next.now(), answer);
+    assert!(!matches!(next.state(), SlotState::Lost(_)), "{:?}", next.state());
+    next.play(secs(100), |request| {
+        assert!(matches!(request, LeaseRequest::Update(_)), "{request:?}");
+        perform(&mut store, request)
+    });
+    assert!(next.holds().is_some());
+}
+
 /// What happens to a request on its way.
 #[derive(Debug, Clone, Copy)]
 enum Fate {

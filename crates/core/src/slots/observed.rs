@@ -24,7 +24,11 @@ impl Slots {
         let own = (self.settings.holder.as_str(), own_time);
         let Some(view) = self.views.get_mut(slot) else { return };
         let before = view.lease.clone();
-        if !view.see(now, lease, own) {
+        let asked = match by {
+            By::Answer(sent) => Some(sent),
+            By::Watch => None,
+        };
+        if !view.see(now, lease, asked, own) {
             return;
         }
         if self.place.line() == Some(slot) && self.place.accept(now, lease) {
@@ -56,13 +60,7 @@ impl Slots {
             self.passed_on(now, slot, sent, lease);
         }
         if slot == 0 {
-            self.judge(
-                now,
-                match by {
-                    By::Answer(sent) => Some(sent),
-                    By::Watch => passed_on,
-                },
-            );
+            self.judge(now, asked.or(passed_on));
         }
     }
 

@@ -60,10 +60,18 @@ impl View {
         }
     }
 
-    /// It was seen like this, in an answer or by the watch. `own` is how long it may stay in this podnudge's name. Returns
-    /// whether that is news.
-    pub(super) fn see(&mut self, now: Moment, lease: &Arc<Lease>, own: (&str, Duration)) -> bool {
-        let is_late = now.since(self.seen_last) < LATE;
+    /// It was seen like this by the watch, or in the answer to a request that was sent at `asked`. `own` is how long it may
+    /// stay in this podnudge's name. Returns whether that is news.
+    pub(super) fn see(
+        &mut self,
+        now: Moment,
+        lease: &Arc<Lease>,
+        asked: Option<Moment>,
+        own: (&str, Duration),
+    ) -> bool {
+        // An answer may take longer than `LATE`.
+        let was_seen_since = asked.is_some_and(|asked| self.was_seen_after(asked));
+        let is_late = was_seen_since || now.since(self.seen_last) < LATE;
         let known = self.lease.as_ref().map(|known| known.version());
         if is_late && known.is_some_and(|known| is_older(lease.version(), known)) {
             return false;
