@@ -1079,6 +1079,13 @@ struct Player {
     /// Whether it may watch.
     watches: bool,
     watch: Watch,
+    /// What it wants a slot for, to act.
+    wants: Option<Digest>,
+    /// What it may use although it failed.
+    doubts: BTreeSet<Digest>,
+    /// The slot that it has for that.
+    acts_with: Option<String>,
+    settings: SlotsSettings,
 }
 
 struct World {
@@ -1097,6 +1104,10 @@ struct World {
     may_be_left: bool,
     /// How many requests were sent, and watches begun.
     sent: u32,
+    /// Since when the first Lease names these digests.
+    halted_since: BTreeMap<Digest, Duration>,
+    /// Who has each Lease, and since when.
+    holders: BTreeMap<String, (String, Duration)>,
 }
 
 impl World {
@@ -1106,6 +1117,7 @@ impl World {
             let skew = random.below(secs(600));
             let mono = random.below(secs(100_000));
             let settings = settings(&format!("web-{n}_0_r"), count, seed ^ (n as u64 * 0x9E37));
+            let player_settings = settings.clone();
             Player {
                 slots: Slots::new(settings, Moment(mono)),
                 generation: 0,
@@ -1119,6 +1131,10 @@ impl World {
                 cut_until: Duration::ZERO,
                 was_held: false,
                 keeps: false,
+                wants: None,
+                doubts: BTreeSet::new(),
+                acts_with: None,
+                settings: player_settings,
             }
         };
         Self {
@@ -1133,6 +1149,8 @@ impl World {
             fates,
             may_be_left: trouble > 0,
             sent: 0,
+            halted_since: BTreeMap::new(),
+            holders: BTreeMap::new(),
         }
     }
 
@@ -1158,8 +1176,63 @@ impl World {
             assert!(held <= usize::try_from(self.count).unwrap(), "{held} hold a slot at {at:?}");
             let is_refused = (0..self.players.len()).any(|n| self.is_refused_to_keep(n));
             assert!(!is_refused, "what is only kept is refused at {at:?}");
+            (0..self.players.len()).for_each(|n| self.acts(n));
         }
         self.now = end;
+    }
+
+    /// With a new configuration of this one.
+    fn with_longer(mut self, n: usize, duration: Duration, cover: Duration) -> Self {
+        let now = self.clocks(n).mono;
+        let player = &mut self.players[n];
+        (player.settings.duration, player.settings.cover) = (duration, cover);
+        player.slots = Slots::new(player.settings.clone(), now);
+        self
+    }
+
+    /// Remembers what the store says now.
+    fn remember(&mut self) {
+        let leases = self.store.below(LEASES);
+        let named =
+            |lease: &serde_json::Value| lease["metadata"]["name"].as_str().unwrap().to_owned();
+        self.holders.retain(|name, _| leases.iter().any(|lease| named(lease) == *name));
+        for lease in &leases {
+            let holder = lease["spec"]["holderIdentity"].as_str().unwrap_or("").to_owned();
+            let known = self.holders.entry(named(lease)).or_default();
+            if known.0 != holder {
+                *known = (holder, self.now);
+            }
+        }
+        let is_there = leases.iter().any(|lease| named(lease) == "web-0");
+        let halted = if is_there { halted(&self.store) } else { Vec::new() };
+        self.halted_since.retain(|digest, _| halted.contains(digest));
+        for digest in halted {
+            self.halted_since.entry(digest).or_insert(self.now);
+        }
+    }
+
+    /// Whoever gets a slot to act knows what had failed until then.
+    fn acts(&mut self, n: usize) {
+        let now = self.clocks(n).mono;
+        let player = &mut self.players[n];
+        let slot = match player.slots.state(now) {
+            SlotState::Held { slot, .. } => Some(slot),
+            _ => None,
+        };
+        if slot == player.acts_with {
+            return;
+        }
+        player.acts_with.clone_from(&slot);
+        let wanted = player.wants.filter(|digest| !player.doubts.contains(digest));
+        let Some((slot, digest)) = slot.zip(wanted) else { return };
+        let since = self.holders.get(&slot).map(|(_, since)| *since);
+        let failed = self.halted_since.get(&digest);
+        let knows = failed.zip(since).is_none_or(|(failed, since)| *failed >= since);
+        assert!(
+            knows,
+            "{n} acts with what failed at {failed:?}, with {slot} since {since:?}, at {:?}",
+            self.now
+        );
     }
 
     fn holds(&self, n: usize) -> bool {
@@ -1180,6 +1253,7 @@ impl World {
                     Fate::Refused(status) => Err(refused((status, "injected"))),
                     _ => perform(&mut self.store, &request),
                 };
+                self.remember();
                 if !matches!(fate, Fate::Refused(_) | Fate::Lost) {
                     self.tell_watches(request.name());
                 }
@@ -1303,12 +1377,29 @@ impl World {
             let name = format!("web-{}", if is_first { 0 } else { self.count - 1 });
             // It may be missing already.
             drop(self.store.delete(&format!("{LEASES}/{name}")));
+            self.remember();
             self.may_be_left = true;
             return self.tell_watches(&name);
         }
         let player = &mut self.players[n];
         if !matches!(deed, Deed::Partition(_) | Deed::Halt(_) | Deed::Try(_) | Deed::Clear(_)) {
             player.keeps = matches!(deed, Deed::Claim(_, Intent::Keep));
+        }
+        player.wants = match deed {
+            Deed::Claim(which, Intent::Act) => Some(digest(which)),
+            Deed::Claim(..) | Deed::Release | Deed::Restart | Deed::Replace => None,
+            _ => player.wants,
+        };
+        match deed {
+            Deed::Halt(which) | Deed::Try(which) | Deed::Clear(which) => {
+                player.doubts.insert(digest(which));
+            }
+            Deed::Claim(which, _) => player.doubts.retain(|doubted| *doubted == digest(which)),
+            Deed::Release | Deed::Restart | Deed::Replace => player.doubts.clear(),
+            Deed::Partition(_) | Deed::Delete(_) => {}
+        }
+        if !matches!(deed, Deed::Partition(_)) {
+            player.acts_with = None;
         }
         match deed {
             Deed::Claim(which, intent) => drop(player.slots.claim(now, digest(which), intent)),
@@ -1324,7 +1415,9 @@ impl World {
             Deed::Restart | Deed::Replace => {
                 player.generation += u32::from(matches!(deed, Deed::Replace));
                 let holder = format!("web-{n}_{}_r", player.generation);
-                player.slots = Slots::new(settings(&holder, self.count, self.number), now.mono);
+                player.settings.holder = holder;
+                player.settings.seed = self.number;
+                player.slots = Slots::new(player.settings.clone(), now.mono);
                 player.watch = Watch::default();
                 // The new process knows nothing of a slot that the old one has got at another Lease than its home's;
                 // and what that has sent may still arrive, but no answer does.
@@ -1532,5 +1625,32 @@ proptest! {
         let seconds = usize::try_from(time.as_secs()).unwrap();
         let most = dead * seconds + (players - dead) * seconds / 5;
         prop_assert!(world.sent < u32::try_from(most).unwrap(), "{} requests", world.sent);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A new configuration with longer times is rolled out.
+    #[test]
+    fn never_more_replicas_hold_a_slot_than_there_are_while_they_have_different_durations(
+        players in 2_usize..=6,
+        count in 1_u32..=2,
+        seed in any::<u64>(),
+        trouble in 0_u64..=8,
+        fates in proptest::collection::vec(fate(), 0..4),
+        deeds in proptest::collection::vec((0_u64..200_000, 0_usize..6, deed()), 0..60),
+        longer in (15_u64..=90, 0_u64..=60),
+    ) {
+        let mut world = World::new(players, count, seed, trouble, fates);
+        for n in (0..players).filter(|n| n % 2 == 1) {
+            world = world.with_longer(n, secs(longer.0), secs(longer.0 + longer.1));
+        }
+        // Who creates a Lease that was deleted does not know for how long its holder has it.
+        let deeds = deeds.into_iter().filter(|(.., deed)| !matches!(deed, Deed::Delete(_)));
+        for (at, player, deed) in deeds {
+            world.at(ms(at), Happening::Do(player % players, deed));
+        }
+        world.play_until(secs(300));
     }
 }
