@@ -831,7 +831,8 @@ impl Replica {
     }
 
     /// Plays with a watch of the second Lease.
-    fn play_watched(&mut self, store: &mut Store, time: Duration) {
+    fn play_watched(&mut self, store: &mut Store, time: Duration) -> usize {
+        let mut sent = 0;
         let end = self.now + time;
         while self.now < end {
             if self.slots.watched(Moment(self.now)).is_some_and(|(_, is_new)| is_new) {
@@ -840,9 +841,11 @@ impl Replica {
             self.told(store, "web-1");
             if let Some(request) = self.slots.next_request(self.now()) {
                 self.slots.handle(self.now(), perform(store, &request));
+                sent += 1;
             }
             self.now += ms(10);
         }
+        sent
     }
 
     /// Its watch tells the present state.
@@ -1004,6 +1007,34 @@ fn an_answer_that_is_older_than_what_the_watch_told_meanwhile_takes_no_slot_away
         perform(&mut store, request)
     });
     assert!(next.holds().is_some());
+}
+
+/// The answer to the request to be next may come after that was used already.
+#[test]
+fn a_replica_that_is_offered_a_slot_before_it_knows_that_it_is_next_lines_up_again_later() {
+    let mut store = shipped(2);
+    for n in 0..2 {
+        let lease = stored(&store, &format!("web-{n}")).as_ref().clone();
+        let taken = lease.held_by("a", DURATION * 9, UnixTime::default());
+        perform(&mut store, &taken.write()).unwrap();
+    }
+    let mut one = Replica::new("web-0_u_r", 2, 1);
+    one.claim(A);
+    let name = one.watch(&store);
+    let line_up = one.next_request();
+    assert!(matches!(line_up, LeaseRequest::LineUp(..)));
+    let answer = perform(&mut store, &line_up);
+    let offered = stored(&store, &name).as_ref().clone().offered(1);
+    perform(&mut store, &offered.write()).unwrap();
+    one.now += ms(10);
+    one.told(&store, &name);
+    one.slots.handle(one.now(), answer);
+    let mut is_next = false;
+    for _ in 0..300 {
+        is_next |= stored(&store, "web-1").waiting().is_some();
+        one.play_watched(&mut store, ms(10));
+    }
+    assert!(is_next);
 }
 
 /// What happens to a request on its way.

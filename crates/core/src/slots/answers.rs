@@ -98,7 +98,7 @@ impl Slots {
             Purpose::Take(_) if self.wanted.is_some() => {
                 self.hold(now, slot, (sent, self.settings.duration), sent);
             }
-            Purpose::LineUp(_) if self.place.lined_up_at(slot, lease).is_none() => {
+            Purpose::LineUp(_) if !self.is_next(lease) => {
                 self.place.has_no_lines();
             }
             _ => {}
@@ -117,6 +117,11 @@ impl Slots {
             Purpose::Leave(_) => self.place.left_line(),
             _ => {}
         }
+    }
+
+    /// Whether the Lease says that this replica is next, here or where it is offered a slot meanwhile.
+    fn is_next(&self, lease: &Lease) -> bool {
+        lease.next().is_some_and(|next| next.holder == self.settings.holder)
     }
 
     fn not_found(&mut self, now: Moment, sent: Moment, step: &Purpose) {
