@@ -1037,6 +1037,24 @@ fn a_replica_that_is_offered_a_slot_before_it_knows_that_it_is_next_lines_up_aga
     assert!(is_next);
 }
 
+/// Such as one that removes what it does not know.
+#[test]
+fn somebody_who_removes_who_is_next_again_and_again_causes_few_requests() {
+    let (mut store, mut one) = (shipped(2), Replica::new("web-1_u_r", 2, 1));
+    let lease = stored(&store, "web-1").as_ref().clone();
+    perform(&mut store, &lease.held_by("a", LONGEST_LEASE, UnixTime::default()).write()).unwrap();
+    let first = stored(&store, "web-0").as_ref().clone();
+    perform(&mut store, &first.held_by("a", LONGEST_LEASE, UnixTime::default()).write()).unwrap();
+    one.claim(A);
+    let mut sent = 0;
+    for _ in 0..600 {
+        sent += one.play_watched(&mut store, secs(1));
+        let lease = stored(&store, "web-1").as_ref().clone();
+        perform(&mut store, &lease.without_next().write()).unwrap();
+    }
+    assert!(sent < 60, "{sent} requests in ten minutes");
+}
+
 /// What happens to a request on its way.
 #[derive(Debug, Clone, Copy)]
 enum Fate {

@@ -15,6 +15,7 @@ use super::in_flight::Purpose;
 use super::lease::{Lease, Next};
 use super::view::{Standing, View};
 use super::window::Window;
+use crate::backoff::doubled;
 use crate::clock::Moment;
 use crate::jitter::ordinal_of;
 
@@ -24,6 +25,8 @@ const FIRST_LOOK: Duration = Duration::from_millis(600);
 const LOOK_ELSEWHERE: Duration = Duration::from_secs(2);
 const LOOK_FACTOR: (u32, u32) = (5, 2);
 const LONGEST_LOOK: Duration = Duration::from_hours(1);
+/// The waits before this replica is next again after somebody has removed that, doubled each time.
+const REMOVED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
 /// How long the watch may take to tell the state of its Lease.
 const SILENCE: Duration = Duration::from_secs(1);
 
@@ -49,6 +52,8 @@ pub(super) struct Place {
     line: Option<Line>,
     /// Whether the server keeps who is next.
     is_line_kept: bool,
+    /// How often somebody has removed that this replica is next, in this wait.
+    removals: u32,
     /// A slot elsewhere that was free.
     chosen: Option<usize>,
     /// Whether another replica had the slot.
@@ -104,6 +109,7 @@ impl Place {
             vacant_since: None,
             line: None,
             is_line_kept: true,
+            removals: 0,
             chosen: None,
             has_waited: false,
             look: None,
@@ -114,7 +120,7 @@ impl Place {
     /// A wait for a slot begins. Without a watch that tells already how it stands at `watched`, the first look comes after a
     /// random time: many replicas may want a slot at the same moment.
     pub(super) fn begin(&mut self, now: Moment, watched: Option<usize>) {
-        (self.chosen, self.has_waited) = (None, false);
+        (self.chosen, self.has_waited, self.removals) = (None, false, 0);
         // As long as it may be next somewhere, it waits there.
         if self.line.is_none() {
             self.move_to(self.first);
@@ -234,6 +240,11 @@ impl Place {
         if is_same_holder && was_next.is_some() && !is_vacant && was_next != after.waiting() {
             // One has overwritten the other. Those that did at the same time say the same.
             self.window.collided();
+        }
+        let is_own =
+            self.line.as_ref().zip(was_next).is_some_and(|(line, it)| line.token == it.token);
+        if is_same_holder && is_own && after.next().is_none() {
+            self.removals = self.removals.saturating_add(1);
         }
         if is_first && after.holder().is_none() {
             // The first look came after a random time already.
@@ -365,7 +376,10 @@ impl Place {
                 let is_watched = it.watched_since.is_some();
                 let vacant = self.vacant_since.filter(|_| it.view.has_no_next());
                 let vacant = vacant.filter(|_| self.is_line_kept && is_watched);
-                let line = vacant.map(|since| (after_wait(since), Purpose::LineUp(home)));
+                let pause = self.removals.checked_sub(1);
+                let pause = pause.map(|times| doubled(REMOVED.0, times, REMOVED.1));
+                let after_pause = |since| after_wait(since).after(pause.unwrap_or_default());
+                let line = vacant.map(|since| (after_pause(since), Purpose::LineUp(home)));
                 let expiry = Some((until.after(wait), Purpose::Take(home)));
                 [line, look, expiry].into_iter().flatten().min_by_key(|(at, _)| *at)
             }
