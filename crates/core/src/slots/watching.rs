@@ -99,9 +99,24 @@ impl Watching {
                 let asked_for = how.as_ref().err().and_then(ApiError::retry_after);
                 let wait = crate::backoff::doubled(RETRIES.0, self.failures, RETRIES.1);
                 self.failures = self.failures.saturating_add(1).min(8);
-                self.pace.jittered(wait).max(asked_for.unwrap_or_default())
+                self.pace.jittered(wait).max(asked_for.unwrap_or_default().min(REFUSED))
             }
         };
         self.step = Step::Closed(now.after(wait));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reason::Reason;
+
+    #[test]
+    fn a_pause_that_the_server_asks_for_has_a_limit() {
+        let mut watching = Watching::new(1);
+        watching.watch(Moment::default(), Some(0));
+        let pause = Some(Duration::from_hours(1000));
+        watching.ended(Moment::default(), &Err(ApiError::Throttled(Reason::new("429"), pause)));
+        assert_eq!(watching.opens_at(), Moment(REFUSED));
     }
 }
