@@ -33,7 +33,7 @@ impl Slots {
     /// The watch has begun.
     pub fn watch_opened(&mut self, now: Moment) {
         self.watching.opened(now);
-        self.place.watch_changed(now, true);
+        self.place.watch_opened(now);
         self.contact.answered(false);
     }
 
@@ -57,7 +57,7 @@ impl Slots {
     /// is read next, and that shows whether it is one.
     pub fn watch_ended(&mut self, now: Moment, how: &Result<(), ApiError>) {
         self.watching.ended(now, how);
-        self.place.watch_changed(now, false);
+        self.place.watch_ended(now, how.is_ok());
     }
 
     /// Refuses an answer that does not fit the request.
@@ -172,6 +172,11 @@ impl Slots {
         self.contact.failed(now, error, step.is_write(), most);
         if error.is_refusal() && self.wanted.is_none() {
             self.prepare_at = None;
+        } else if error.is_refusal() && self.is_waiting() {
+            self.place.is_refused(step.slot());
+        }
+        if matches!(step, Purpose::LineUp(_)) && error.may_be_done() {
+            self.views.get_mut(step.slot()).into_iter().for_each(View::forget);
         }
     }
 

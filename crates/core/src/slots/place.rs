@@ -83,6 +83,8 @@ struct Look {
 pub(super) struct Home<'a> {
     /// Since when the watch tells what happens there, or begins to; `None` if it does not.
     pub(super) watched_since: Option<Moment>,
+    /// From when on it has told nothing for too long.
+    pub(super) silent_at: Moment,
     pub(super) view: &'a View,
     pub(super) standing: Option<Standing>,
     pub(super) holder: &'a str,
@@ -323,13 +325,26 @@ impl Place {
         };
     }
 
-    /// The watch of the home has ended, or begun.
-    pub(super) fn watch_changed(&mut self, now: Moment, is_watched: bool) {
-        self.look = if is_watched {
-            self.look_elsewhere(now)
-        } else {
-            Some(Look { at: now, slot: self.home })
-        };
+    /// The watch of the home has begun.
+    pub(super) fn watch_opened(&mut self, now: Moment) {
+        self.look = self.look_elsewhere(now);
+    }
+
+    /// The watch of the home has ended. The watches of all replicas may have, and if the server has ended it in good order,
+    /// the next one may tell first how the home stands.
+    pub(super) fn watch_ended(&mut self, now: Moment, in_order: bool) {
+        let least = if in_order { SILENCE * 2 } else { Duration::ZERO };
+        let wait = least + self.window.below(SILENCE);
+        self.look = Some(Look { at: now.after(wait), slot: self.home });
+    }
+
+    /// The server refuses a request about this slot: a Role may name fewer of them than there are.
+    pub(super) fn is_refused(&mut self, slot: usize) {
+        self.is_taken(slot);
+        if slot == self.home && self.count > 1 && self.line.is_none() {
+            let other = self.other();
+            self.move_to(other);
+        }
     }
 
     fn look_elsewhere(&mut self, now: Moment) -> Option<Look> {
@@ -381,7 +396,9 @@ impl Place {
                 let after_pause = |since| after_wait(since).after(pause.unwrap_or_default());
                 let line = vacant.map(|since| (after_pause(since), Purpose::LineUp(home)));
                 let expiry = Some((until.after(wait), Purpose::Take(home)));
-                [line, look, expiry].into_iter().flatten().min_by_key(|(at, _)| *at)
+                // It may have been passed on.
+                let check = (is_next && is_watched).then_some((it.silent_at, Purpose::Read(home)));
+                [line, look, check, expiry].into_iter().flatten().min_by_key(|(at, _)| *at)
             }
         }
     }

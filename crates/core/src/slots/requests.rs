@@ -157,6 +157,7 @@ impl Slots {
         let view = self.views.get(slot)?;
         Some(Home {
             watched_since: self.watching.since(slot),
+            silent_at: view.silent_at(*duration),
             view,
             standing: view.standing(now, holder, *duration),
             holder,
@@ -200,8 +201,9 @@ impl Slots {
             Purpose::Read(slot) => LeaseRequest::Read(self.views.get(*slot)?.name.clone()),
             Purpose::Take(slot) => lease(*slot)?.held_by(holder, *cover, now.wall).write(),
             Purpose::Make(slot) => {
-                let name = &self.views.get(*slot)?.name;
-                Lease::new(name).held_by(NOBODY, *duration, now.wall).write()
+                let view = self.views.get(*slot)?;
+                let time = view.time_of_nobody(*duration);
+                Lease::new(&view.name).held_by(NOBODY, time, now.wall).write()
             }
             Purpose::LineUp(slot) => {
                 let name = self.views.get(*slot)?.name.clone();
@@ -218,7 +220,8 @@ impl Slots {
                 let halts = notice.applied_to(first.halts());
                 let first = first.with_halts(&halts);
                 let is_new = first.version().is_empty();
-                let first = if is_new { first.held_by(NOBODY, *duration, now.wall) } else { first };
+                let time = self.views.first()?.time_of_nobody(*duration);
+                let first = if is_new { first.held_by(NOBODY, time, now.wall) } else { first };
                 first.write()
             }
         })

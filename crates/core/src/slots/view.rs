@@ -28,6 +28,8 @@ pub(super) struct View {
     /// When it was seen last, by an answer or an event.
     seen_last: Moment,
     missing_since: Option<Moment>,
+    /// For how long its last holder may have it: longer than the own setting while a new one is rolled out.
+    last_duration: Option<Duration>,
     /// Until when the Lease may be in this podnudge's name.
     own_until: Option<Moment>,
     /// The same by a request without an answer yet.
@@ -55,6 +57,7 @@ impl View {
             seen: None,
             seen_last: Moment::default(),
             missing_since: None,
+            last_duration: None,
             own_until: None,
             asked_until: None,
         }
@@ -88,6 +91,7 @@ impl View {
         let is_changed = self.lease.as_ref().is_none_or(|known| known.version() != lease.version());
         self.asked_until.take_if(|_| is_changed);
         (self.seen_last, self.missing_since) = (now, None);
+        self.last_duration = lease.duration();
         self.own_until = (lease.holder() == Some(holder)).then(|| now.after(own));
         self.lease = Some(Arc::clone(lease));
     }
@@ -99,6 +103,16 @@ impl View {
         self.missing_since.get_or_insert(now);
         self.seen = None;
         self.own_until = None;
+    }
+
+    /// For how long nobody may take it if it was missing.
+    pub(super) fn time_of_nobody(&self, default: Duration) -> Duration {
+        self.last_duration.unwrap_or_default().min(LONGEST_LEASE).max(default)
+    }
+
+    /// From when on a watch that told nothing is suspicious: whoever holds the slot renews it thrice in this time.
+    pub(super) fn silent_at(&self, time: Duration) -> Moment {
+        self.seen_last.after(time)
     }
 
     /// It must be read again before it is written.
