@@ -429,6 +429,9 @@ fn podnudge_may_only_take_and_give_back_slots_for_its_own_pod() {
     let nobody = lease(Some("nobody"));
     assert_eq!(requested("CREATE", "leases", &nobody, &Value::Null), <[String; 0]>::default());
     assert_eq!(requested("UPDATE", "leases", &nobody, &lease(own)), denied);
+    for free in [lease(None), lease(Some(""))] {
+        assert_eq!(requested("CREATE", "leases", &free, &Value::Null), denied);
+    }
     // Names that contain the own one, or that any pod could have made up.
     for holder in [
         "pb_u-1_r_u-2_",
@@ -550,9 +553,9 @@ fn podnudge_may_annotate_the_lease_of_another_pod_and_change_nothing_else_of_it(
         assert_eq!(requested("UPDATE", "leases", &new, &old).is_empty(), is_own, "{old}");
     }
     // One that does not exist yet.
-    let mut made = json!({"metadata": {"name": "web-0"}, "spec": {}});
+    let mut made = json!({"metadata": {"name": "web-0"}, "spec": {"holderIdentity": "nobody"}});
     made["metadata"]["annotations"] = json!({"podnudge.io/halted": "x"});
     assert_eq!(requested("CREATE", "leases", &made, &Value::Null), <[String; 0]>::default());
     remove(&mut made, "spec");
-    assert_eq!(requested("CREATE", "leases", &made, &Value::Null), <[String; 0]>::default());
+    assert_eq!(requested("CREATE", "leases", &made, &Value::Null).len(), 1);
 }
