@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use podnudge::volume::scan::read;
@@ -204,6 +205,39 @@ fn a_burst_of_twenty_swaps_causes_at_most_five_reloads() {
     let reloads = application.reloads();
     assert_eq!(reloads.last().map(String::as_str), Some("20"));
     assert!(reloads.len() <= 5, "{reloads:?}");
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the swaps follow each other at a pace")]
+fn two_hundred_swaps_in_two_seconds_cause_at_most_four_reloads() {
+    /// A pause of the kubelet for which podnudge may take the swaps before it as all.
+    const PAUSE: Duration = Duration::from_millis(150);
+    let mut scene = Scene::with(&[("a.conf", "0")]);
+    let application = scene.application();
+    let volume = scene.kubelet.volume.to_str().unwrap().to_owned();
+    let url = application.url();
+    let agent = Agent::start(
+        scene.folder.path(),
+        &["--watch", &volume, "--url", &url, "--on-start", "never"],
+    );
+    let started = Instant::now();
+    wait_until("the first reading is past", || started.elapsed() > Duration::from_secs(1));
+    let start = Instant::now();
+    let (mut last, mut pauses) = (start, 0);
+    for n in 1..=200 {
+        wait_until("the next swap is due", || start.elapsed() >= Duration::from_millis(10) * n);
+        pauses += usize::from(last.elapsed() > PAUSE);
+        last = Instant::now();
+        scene.change(&n.to_string());
+    }
+    wait_until("the last content is applied", || {
+        agent.last(ROLLED_OUT, "digest") == on_disk(&scene.kubelet.volume)
+    });
+    let reloads = application.reloads();
+    assert_eq!(reloads.last().map(String::as_str), Some("200"));
+    // A busy machine may hold up the kubelet of the test.
+    assert!(reloads.len() <= 4 + pauses, "{reloads:?}, {pauses} pauses");
+    println!("200 swaps in {:?}, {} reloads, {pauses} pauses", start.elapsed(), reloads.len());
 }
 
 /// Every digest that podnudge reports as applied is of one complete generation, no digest is

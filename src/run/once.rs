@@ -313,7 +313,7 @@ fn changed_during_read() -> Reason {
 async fn settled_digest(rule: &Rule) -> Result<Digest, NotPublished> {
     let (digest, is_atomic) = read_volumes(rule)?;
     if !is_atomic {
-        clock::sleep(rule.settings.settle).await;
+        clock::sleep(rule.settle()).await;
         if read_volumes(rule)?.0 != digest {
             return Err(NotPublished::Retry(changed_during_read()));
         }

@@ -40,8 +40,9 @@ impl Rule {
             target: self.target_name(),
             intake: IntakePolicy {
                 volumes: settings.watch.iter().enumerate().map(volume).collect(),
-                settle: settings.settle,
+                settle: self.settle(),
                 settle_max: settings.settle_max,
+                settles_commits: settings.settle.is_some(),
                 has_checks: !self.checks.is_empty(),
                 needs_approval_to_check: self.needs_approval_to_check(),
                 has_certificates: self.checks.iter().any(Check::checks_certificates),

@@ -26,6 +26,9 @@ use podnudge_core::backoff::Retry;
 use podnudge_core::jitter::Jitter;
 use podnudge_core::{DrainPolicy, OnStart};
 
+/// The default of `settle`.
+const SETTLE: Duration = Duration::from_millis(200);
+
 settings! {
     /// Watched volumes, a target, and the actions to take.
     pub struct RuleSettings = "[[rule]]"; validated {
@@ -45,8 +48,8 @@ settings! {
         max_file_bytes: u32 = default("16777216", number(1, u32::MAX));
         /// The most bytes of all keys of a volume.
         max_volume_bytes: u32 = default("67108864", number(1, u32::MAX));
-        /// How long a volume must be unchanged before it is read.
-        settle: Duration = default("200ms", duration(ZERO, MINUTE.saturating_mul(5))).option("settle", "TIME", Volumes);
+        /// How long the volumes must be unchanged before they are read. If it is not set, they are read at once when each has had a commit of the kubelet.
+        settle: Option<Duration> = optional("`200ms`, but not at a commit", duration(ZERO, MINUTE.saturating_mul(5))).option("settle", "TIME", Volumes);
         /// The longest time to wait for a volume to stop changing.
         settle_max: Duration = default("5s", duration(ZERO, MINUTE.saturating_mul(10))).option("settle-max", "TIME", Volumes);
         /// The shortest time between two actions; if they restart the target, between two restarts. With the default, the kubelet does not delay the start of a container.
@@ -99,7 +102,9 @@ settings! {
 impl RuleSettings {
     fn validate(&mut self, place: &Place<'_>) {
         self.path.clone_from(&place.path);
-        place.in_order(("settle", &mut self.settle), ("settle-max", &mut self.settle_max));
+        if let Some(settle) = &mut self.settle {
+            place.in_order(("settle", settle), ("settle-max", &mut self.settle_max));
+        }
         if !place.has("on-failure") {
             self.on_failure = vec![OnFailure::Retry];
         }
@@ -184,6 +189,12 @@ impl Rule {
             place.inner("limit").warn(Value("lease"), reason);
         }
         Some(rule)
+    }
+
+    /// How long what is not put in place by one commit must be unchanged before it is read.
+    #[must_use]
+    pub fn settle(&self) -> Duration {
+        self.settings.settle.unwrap_or(SETTLE.min(self.settings.settle_max))
     }
 
     /// Why the next replica may be restarted too early if the target runs below `podnudge supervise`, which

@@ -48,6 +48,8 @@ pub struct IntakePolicy {
     pub settle: Duration,
     /// The longest wait for quiet.
     pub settle_max: Duration,
+    /// Whether that holds for commits of the kubelet, too, which are whole at once: because it is configured.
+    pub settles_commits: bool,
     /// Whether content must pass checks before it is used.
     pub has_checks: bool,
     /// Whether a person approves content before it is checked.

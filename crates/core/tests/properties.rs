@@ -172,6 +172,7 @@ fn policy_strategy() -> impl Strategy<Value = Policy> {
                 policy.intake.volumes = (0..2).map(volume).collect();
                 policy.intake.settle = Duration::from_millis(settle);
                 policy.intake.settle_max = Duration::from_secs(2);
+                policy.intake.settles_commits = settle.is_multiple_of(2);
                 policy.gate.jitter =
                     Jitter { window: Duration::from_secs(jitter * 10), by: JitterBy::Random };
                 policy.gate.min_interval = Duration::from_secs(interval);

@@ -115,6 +115,7 @@ fn policy(settings: &Settings) -> Policy {
     policies::changed(policies::policy(), |policy| {
         policy.intake.settle = Duration::from_millis(settings.settle);
         policy.intake.settle_max = Duration::from_secs(2);
+        policy.intake.settles_commits = settings.settle.is_multiple_of(2);
         policy.gate.jitter =
             Jitter { window: Duration::from_millis(settings.jitter), by: JitterBy::Random };
         policy.gate.min_interval = Duration::from_millis(settings.min_interval);

@@ -250,6 +250,10 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
             policy.application.rolls_back = value == "with-rollback";
             policy.rollout.retries_first = !policy.application.rolls_back;
         }
+        "settle" if value == "default" => {
+            policy.intake.settle = Duration::from_millis(200);
+            policy.intake.settles_commits = false;
+        }
         "settle" => policy.intake.settle = time(),
         "settle-max" => policy.intake.settle_max = time(),
         "jitter" => policy.gate.jitter.window = time(),

@@ -2,6 +2,11 @@
 //!
 //! Level-triggered: a hint only marks a volume for a scan. Lost, duplicated or reordered hints do
 //! not change the final result.
+//!
+//! The kubelet puts a whole content in place by one rename, a commit. If each volume of the rule has had
+//! one, the scan follows at once; all else settles. Commits that follow each other settle, too, so that
+//! they cause few actions. So do commits that add or remove keys, because the kubelet makes and removes
+//! the links to these after the commit, and whatever a scan finds that is no commit after all.
 
 mod settle;
 mod volume;
@@ -24,6 +29,8 @@ use volume::{Gap, Volume};
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 /// The longest wait between failed scans.
 const LONGEST_RETRY: Duration = Duration::from_secs(5);
+/// A commit so soon after a scan or an action may be one of many.
+const BURST: Duration = Duration::from_secs(1);
 
 /// The content of a rule's volumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,10 +59,14 @@ pub(crate) struct Scanned {
 pub(crate) struct Source {
     settle: Duration,
     settle_max: Duration,
+    /// Whether commits of the kubelet settle like any other change.
+    settles_commits: bool,
     volumes: Vec<Volume>,
     activity: Activity,
     /// The end of the last scan.
     scanned_at: Option<Moment>,
+    /// The last action.
+    acted_at: Option<Moment>,
     on_disk: Option<OnDisk>,
 }
 
@@ -64,7 +75,7 @@ pub(crate) struct Source {
 pub(crate) enum Activity {
     Quiet,
     Settling(Settle),
-    Scanning { begun: Moment, failures: u32 },
+    Scanning { begun: Moment, failures: u32, is_at_commit: bool },
     Backoff { at: Moment, failures: u32 },
 }
 
@@ -73,16 +84,36 @@ impl Source {
         Self {
             settle: policy.intake.settle,
             settle_max: policy.intake.settle_max,
+            settles_commits: policy.intake.settles_commits,
             volumes: policy.intake.volumes.iter().map(|volume| Volume::new(volume, now)).collect(),
             activity: Activity::Settling(Settle::begin(now, Duration::ZERO, Duration::ZERO)),
             scanned_at: None,
+            acted_at: None,
             on_disk: None,
         }
     }
 
     pub(crate) fn hint(&mut self, now: Moment, id: VolumeId, commits: u32) {
-        self.update(id, |volume| volume.hint(now, commits));
+        let mut is_burst = commits > 1 || self.has_just_acted(now);
+        self.update(id, |volume| {
+            is_burst |= volume.has_committed();
+            volume.hint(now, commits);
+        });
         self.begin_settling(now);
+        let is_whole = !self.settles_commits && self.volumes.iter().all(Volume::has_committed);
+        let settles = matches!(self.activity, Activity::Settling(_));
+        if commits > 0 && is_whole && settles && !is_burst {
+            self.activity = Activity::Settling(Settle::at_commit(now));
+        }
+    }
+
+    /// An action took place: commits soon after it settle.
+    pub(crate) fn acted(&mut self, now: Moment) {
+        self.acted_at = Some(now);
+    }
+
+    fn has_just_acted(&self, now: Moment) -> bool {
+        [self.scanned_at, self.acted_at].into_iter().flatten().any(|at| now < at.after(BURST))
     }
 
     /// Handles a possible change without an event.
@@ -131,19 +162,31 @@ impl Source {
 
     /// Begins a scan if one is due, and returns the volumes to read.
     pub(crate) fn begin_due_scan(&mut self, now: Moment) -> Option<Vec<VolumeId>> {
-        let failures = match self.activity {
-            Activity::Settling(settle) if now >= settle.until() => 0,
-            Activity::Backoff { at, failures } if now >= at => failures,
+        let (failures, is_at_commit) = match self.activity {
+            Activity::Settling(settle) if now >= settle.until() => (0, settle.is_at_commit()),
+            Activity::Backoff { at, failures } if now >= at => (failures, false),
             _ => return None,
         };
-        self.activity = Activity::Scanning { begun: now, failures };
+        self.activity = Activity::Scanning { begun: now, failures, is_at_commit };
         let to_scan = |volume: &mut Volume| volume.begin_scan().then(|| volume.id());
         Some(self.volumes.iter_mut().filter_map(to_scan).collect())
     }
 
-    /// Handles the result of a scan. Returns `None` if no scan was in progress.
+    /// Handles the result of a scan. Returns `None` if no scan was in progress, or if its volumes have to
+    /// settle after all.
     pub(crate) fn scanned(&mut self, now: Now, scans: Vec<(VolumeId, Scan)>) -> Option<Scanned> {
-        let Activity::Scanning { begun, failures } = self.activity else { return None };
+        let Activity::Scanning { begun, failures, is_at_commit } = self.activity else {
+            return None;
+        };
+        let is_whole = |(id, scan): &(VolumeId, Scan)| {
+            self.volumes.iter().any(|volume| volume.id() == *id && volume.is_whole_in(scan))
+        };
+        if is_at_commit && !scans.iter().all(is_whole) {
+            self.volumes.iter_mut().for_each(Volume::discard_scan);
+            self.activity = Activity::Quiet;
+            self.begin_settling(now.mono);
+            return None;
+        }
         let (mut facts, mut found, mut unreadable) = (Vec::new(), false, false);
         for (id, scan) in scans {
             found |= matches!(scan, Scan::Present(_));

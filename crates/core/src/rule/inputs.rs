@@ -288,6 +288,7 @@ impl Rule {
         let has_acted = is_action && !self.policy.rollout.is_restart;
         if has_acted && matches!(&input, Input::Acted(Acted::Failed(_) | Acted::Declined(_))) {
             self.application.rate_mut().acted(now.mono);
+            self.intake.source_mut().acted(now.mono);
         }
         if let Input::Acted(
             Acted::Sent(targets) | Acted::Fresh(targets) | Acted::Restarted(targets),

@@ -45,6 +45,7 @@ impl Rule {
             self.application.rate_mut().restarted(now.mono, &self.policy);
         }
         self.application.rate_mut().acted(now.mono);
+        self.intake.source_mut().acted(now.mono);
         self.interrupted(digest, is_limited);
         self.report(Fact::EndingForPod(digest, code), out);
         self.remember(out);

@@ -99,6 +99,7 @@ impl Rule {
             }
             Effect::Delivered => {
                 self.application.rate_mut().acted(now.mono);
+                self.intake.source_mut().acted(now.mono);
                 self.counters.actions_delivered += 1;
                 self.application.delivered(now.mono.after(self.policy.rollout.alive_for));
             }

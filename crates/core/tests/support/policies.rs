@@ -22,6 +22,7 @@ pub(crate) fn policy() -> Policy {
             volumes: vec![PolicyVolume { id: VolumeId(0), path: "/etc/app".to_owned() }],
             settle: Duration::ZERO,
             settle_max: Duration::from_secs(5),
+            settles_commits: true,
             has_checks: false,
             needs_approval_to_check: false,
             has_certificates: false,

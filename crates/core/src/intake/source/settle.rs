@@ -10,13 +10,20 @@ use crate::clock::Moment;
 pub(crate) struct Settle {
     quiet_until: Moment,
     cap: Moment,
+    /// Whether there is nothing to wait for, because commits have put whole contents in place.
+    is_at_commit: bool,
 }
 
 impl Settle {
     /// Begins with the first hint at `now`.
     pub(crate) fn begin(now: Moment, quiet: Duration, longest: Duration) -> Self {
         let cap = now.after(longest.max(quiet));
-        Self { quiet_until: now.after(quiet), cap }
+        Self { quiet_until: now.after(quiet), cap, is_at_commit: false }
+    }
+
+    /// Ends now, because commits have put whole contents in place.
+    pub(crate) fn at_commit(now: Moment) -> Self {
+        Self { is_at_commit: true, ..Self::begin(now, Duration::ZERO, Duration::ZERO) }
     }
 
     /// Handles a further hint.
@@ -27,6 +34,11 @@ impl Settle {
     /// When the wait ends if no further hint arrives.
     pub(crate) fn until(self) -> Moment {
         self.quiet_until
+    }
+
+    /// Whether it ended at a commit.
+    pub(crate) fn is_at_commit(self) -> bool {
+        self.is_at_commit
     }
 }
 

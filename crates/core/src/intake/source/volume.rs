@@ -21,6 +21,8 @@ pub(crate) struct Volume {
     dirty: bool,
     /// A scan of it is in progress.
     is_being_scanned: bool,
+    /// The number of commits that the watch has counted since the last scan that was used began.
+    new_commits: u32,
     /// The last content that a scan found; kept while the volume is missing.
     snapshot: Option<Snapshot>,
     digest: Option<Digest>,
@@ -67,6 +69,7 @@ impl Volume {
             watch: None,
             dirty: true,
             is_being_scanned: false,
+            new_commits: 0,
             snapshot: None,
             digest: None,
             committed_at: Moment::default(),
@@ -103,6 +106,7 @@ impl Volume {
     pub(crate) fn hint(&mut self, now: Moment, commits: u32) {
         self.misses = 0;
         self.unmatched_commits = self.unmatched_commits.saturating_add(i64::from(commits));
+        self.new_commits = self.new_commits.saturating_add(commits);
         self.mark(now, false);
     }
 
@@ -147,8 +151,30 @@ impl Volume {
 
     /// Begins a scan if one is needed. Returns whether it is.
     pub(crate) fn begin_scan(&mut self) -> bool {
+        self.new_commits = 0;
         self.is_being_scanned = std::mem::take(&mut self.dirty);
         self.is_being_scanned
+    }
+
+    /// Whether the kubelet's commit has put a new content in place since the last scan began.
+    pub(crate) fn has_committed(&self) -> bool {
+        self.new_commits > 0 && self.present == Some(true) && self.unreadable.is_none()
+    }
+
+    /// Whether the scan found what one commit of the kubelet puts in place as a whole. Links to keys that
+    /// it adds follow, and those to keys that it removes still exist.
+    pub(crate) fn is_whole_in(&self, scan: &Scan) -> bool {
+        let (Some(known), Scan::Present(found)) = (&self.snapshot, scan) else { return false };
+        let are_links = known.generation.is_link() && found.generation.is_link();
+        are_links && known.keys.keys().eq(found.keys.keys())
+    }
+
+    /// Forgets the scan in progress, for which it was too early.
+    pub(crate) fn discard_scan(&mut self) {
+        if std::mem::take(&mut self.is_being_scanned) {
+            self.dirty = true;
+            self.new_commits = self.new_commits.saturating_add(1);
+        }
     }
 
     /// Handles the result of a scan that began at `begun`.
