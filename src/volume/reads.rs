@@ -160,8 +160,9 @@ impl Watch {
         for path in paths {
             // Through `..data`: the watch is on this generation, whatever is swapped in later.
             let data = path.join("..data");
-            let path = if is_directory(&data) { &data } else { path };
-            if is_directory(path) {
+            if is_directory(&data) {
+                watch.add_directories(&data, b"", &mut entries)?;
+            } else if is_directory(path) {
                 watch.add_directories(path, b"", &mut entries)?;
             } else {
                 watch.add(path, Place::File)?;
