@@ -61,6 +61,8 @@ fn main() -> ExitCode {
         Ok(Command::Plan(arguments, options)) => {
             with_config(&arguments, |config| show_plan(&config, &options))
         }
+        #[cfg(feature = "cluster")]
+        Ok(Command::Sync(options)) => sync(options),
         Ok(Command::Presets(text)) => print(Stream::Stdout, &text, Exit::Ok),
         Ok(Command::Install(folder)) => install_into(&folder),
         Err(Stop { text, stream, exit }) => print(stream, &text, exit),
@@ -97,6 +99,18 @@ fn start(config: config::Config) -> ExitCode {
     let surroundings = cli::surroundings(std::env::vars_os());
     match run::block_on(run::run(config, replica, surroundings)).and_then(|ended| ended) {
         Ok(exit_code) => exit_code.map_or(Exit::Ok.into(), ExitCode::from),
+        Err(error) => fail(&error),
+    }
+}
+
+#[cfg(feature = "cluster")]
+fn sync(options: config::SyncOptions) -> ExitCode {
+    let colours = cli::colours(std::env::vars_os(), std::io::stderr().is_terminal());
+    logs::start_as(options.log, options.log_level, colours);
+    let seed = cli::replica(std::env::vars_os()).seed;
+    let surroundings = cli::surroundings(std::env::vars_os());
+    match run::block_on(run::sync(options, surroundings, seed)).and_then(|ended| ended) {
+        Ok(()) => Exit::Ok.into(),
         Err(error) => fail(&error),
     }
 }

@@ -12,6 +12,7 @@
 mod actions;
 mod admin;
 mod admission;
+mod admission_sync;
 mod agent;
 mod applications;
 mod approval;
@@ -93,6 +94,8 @@ mod status;
 mod supervise;
 mod supervised;
 mod support;
+#[cfg(feature = "cluster")]
+mod sync_server;
 mod two_podnudges;
 mod volume;
 mod was_read;

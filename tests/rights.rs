@@ -28,7 +28,7 @@ const EAGER_SYNC: &str = "http.url = \"http://127.0.0.1/\"\n[cluster]\neager-syn
                           objects = [\"configmap/app\", \"secret/tls\"]\n";
 
 /// What the rules of a Role grant.
-fn granted(rules: &Value) -> BTreeSet<Access> {
+pub(crate) fn granted(rules: &Value) -> BTreeSet<Access> {
     let texts = |value: &Value| -> Vec<String> {
         let list = value.as_array().cloned().unwrap_or_default();
         list.iter().map(|text| text.as_str().unwrap().to_owned()).collect()

@@ -37,6 +37,8 @@ mod http;
 #[path = "../../tests/support/kubelet.rs"]
 #[expect(dead_code, reason = "the tests use the rest")]
 mod kubelet;
+#[path = "../../tests/support/pages.rs"]
+mod pages;
 #[path = "../../tests/support/watches.rs"]
 #[expect(dead_code, reason = "the tests use the rest")]
 mod watches;

@@ -12,6 +12,11 @@ pub mod page;
 pub mod process_metrics;
 #[cfg(feature = "compat")]
 mod reloader;
+mod respond;
 mod series;
 pub mod server;
+#[cfg(feature = "cluster")]
+mod sync;
+#[cfg(feature = "cluster")]
+pub mod sync_metrics;
 pub mod table;

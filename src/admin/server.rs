@@ -12,18 +12,15 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::header::{
-    ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue, ORIGIN, WWW_AUTHENTICATE,
-};
+use hyper::body::Incoming;
+use hyper::header::{AUTHORIZATION, HOST, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 #[cfg(feature = "page")]
 use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::io::Errno;
 use subtle::ConstantTimeEq as _;
@@ -35,6 +32,11 @@ use tracing::warn;
 use super::caller::Caller;
 #[cfg(feature = "page")]
 use super::page;
+use super::respond::{self, Answer, not_allowed, stuck, text, with_type};
+#[cfg(feature = "cluster")]
+use super::sync;
+#[cfg(feature = "cluster")]
+pub use super::sync::AskStatus;
 use super::{metrics, own_process};
 use crate::system::exit::chain;
 use crate::system::files;
@@ -65,6 +67,16 @@ pub enum AdminRequest {
         /// Whether it exists.
         reply: oneshot::Sender<bool>,
     },
+}
+
+/// What the pages are about, and whom to ask.
+#[derive(Debug, Clone)]
+pub enum Serves {
+    /// The rules of a pod; who may trigger them.
+    Agent(mpsc::Sender<AdminRequest>, ReloadEndpoint),
+    /// `podnudge sync`.
+    #[cfg(feature = "cluster")]
+    Sync(mpsc::Sender<AskStatus>),
 }
 
 /// Why the listener cannot be opened.
@@ -132,29 +144,28 @@ fn is_without_ipv6(error: &io::Error) -> bool {
 }
 
 /// Serves one connection.
-pub async fn connection(
-    stream: TcpStream,
-    peer: SocketAddr,
-    requests: mpsc::Sender<AdminRequest>,
-    reload: ReloadEndpoint,
-) {
+pub async fn connection(stream: TcpStream, peer: SocketAddr, serves: Serves) {
     let caller = Caller::of(peer, stream.local_addr().ok());
     let service = service_fn(|request: Request<Incoming>| {
-        let (requests, reload) = (&requests, &reload);
+        let serves = &serves;
         let caller = caller.by_name(request.headers().get(HOST));
-        async move { Ok::<_, Infallible>(answer(&request, caller, requests, reload).await) }
+        async move {
+            Ok::<_, Infallible>(match serves {
+                Serves::Agent(requests, reload) => answer(&request, caller, requests, reload).await,
+                #[cfg(feature = "cluster")]
+                Serves::Sync(asks) => sync::answer(&request, asks).await,
+            })
+        }
     });
-    let served = http1::Builder::new()
+    let exchange = http1::Builder::new()
         .timer(TokioTimer::new())
         .keep_alive(false)
         .header_read_timeout(HEADER_LIMIT)
         .max_buf_size(HEADER_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     // Clients that disconnect, send invalid requests or are too slow are not an error of podnudge.
-    drop(timeout(CONNECTION_LIMIT, served).await);
+    drop(timeout(CONNECTION_LIMIT, exchange).await);
 }
-
-type Answer = Response<Full<Bytes>>;
 
 async fn answer<B>(
     request: &Request<B>,
@@ -185,9 +196,9 @@ async fn answer<B>(
                     let is_for_all = path == "/metrics" || caller == Caller::Pod;
                     let sees_all = is_for_all || has_token(request, reload);
                     let status = if sees_all { status } else { status.for_anybody() };
-                    show(path, accepts_openmetrics(request), &status)
+                    show(path, request, &status)
                 }
-                None => text(StatusCode::SERVICE_UNAVAILABLE, "event loop not responding\n"),
+                None => stuck(),
             }
         }
         _ => not_found(),
@@ -203,24 +214,9 @@ async fn status(requests: &mpsc::Sender<AdminRequest>) -> Option<Status> {
     timeout(LOOP_LIMIT, asked).await.ok().flatten()
 }
 
-/// Whether the client knows OpenMetrics, as Prometheus does; others get the older text format.
-fn accepts_openmetrics<B>(request: &Request<B>) -> bool {
-    let accepted = request.headers().get_all(ACCEPT).iter();
-    let mut texts = accepted.filter_map(|value| value.to_str().ok());
-    texts.any(|text| text.contains("application/openmetrics-text"))
-}
-
-fn show(path: &str, as_openmetrics: bool, status: &Status) -> Answer {
+fn show<B>(path: &str, request: &Request<B>, status: &Status) -> Answer {
     match path {
-        "/metrics" if as_openmetrics => {
-            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-            with_type(StatusCode::OK, kind, metrics::render(status, &own_process::read()))
-        }
-        "/metrics" => {
-            let kind = "text/plain; version=0.0.4; charset=utf-8";
-            let metrics = metrics::render(status, &own_process::read());
-            with_type(StatusCode::OK, kind, metrics::to_text_format(&metrics))
-        }
+        "/metrics" => respond::metrics(request, metrics::render(status, &own_process::read())),
         "/healthz" if status.reloads.is_none() => not_found(),
         "/healthz" if status.unhealthy.is_none() => {
             with_type(StatusCode::OK, "application/json", "{\"status\":\"up\"}".to_owned())
@@ -331,27 +327,10 @@ async fn trigger<B>(request: &Request<B>, requests: &mpsc::Sender<AdminRequest>)
     match timeout(LOOP_LIMIT, asked).await.ok().flatten() {
         Some(true) => text(StatusCode::ACCEPTED, "accepted; see /status\n"),
         Some(false) => text(StatusCode::NOT_FOUND, "there is no such rule\n"),
-        None => text(StatusCode::SERVICE_UNAVAILABLE, "event loop not responding\n"),
+        None => stuck(),
     }
 }
 
 fn not_found() -> Answer {
     text(StatusCode::NOT_FOUND, "not found; see /metrics /livez /readyz /serving /status\n")
-}
-
-fn not_allowed(allowed: &'static str) -> Answer {
-    let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, format!("only {allowed}\n"));
-    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
-    answer
-}
-
-fn text(status: StatusCode, body: impl Into<String>) -> Answer {
-    with_type(status, "text/plain; charset=utf-8", body.into())
-}
-
-fn with_type(status: StatusCode, kind: &'static str, body: String) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from(body)));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    answer
 }

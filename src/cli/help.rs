@@ -98,6 +98,23 @@ with. podnudge ends with its exit code, or with 128 and the number of the signal
 Exit codes of its own: 64 wrong command line, 69 signals cannot be read, 126 COMMAND cannot be
 executed, 127 COMMAND not found. docs/supervise.md has a manifest.";
 
+const USAGE: &str = "podnudge --watch PATH [OPTIONS]\n       \
+       podnudge --watch PATH --signal NAME [OPTIONS]\n       \
+       podnudge --watch PATH --url URL [OPTIONS]\n       \
+       podnudge --config FILE\n       \
+       podnudge once --config FILE\n       \
+       podnudge check FILE\n       \
+       podnudge doctor [OPTIONS]\n       \
+       podnudge plan --replicas N [OPTIONS]\n       \
+       podnudge presets [NAME]\n       \
+       podnudge schema\n       \
+       podnudge status\n       \
+       podnudge trigger [RULE]\n       \
+       podnudge install DIR\n       \
+       podnudge supervise -- COMMAND\n       \
+       podnudge sync [OPTIONS]\n       \
+       podnudge compat prometheus-config-reloader [OPTIONS]";
+
 /// The command line of podnudge, with its help.
 #[must_use]
 pub fn command() -> Command {
@@ -166,23 +183,7 @@ pub fn command() -> Command {
     settings(Command::new("podnudge"))
         .about(ABOUT)
         .version(version::SHOWN.as_str())
-        .override_usage(
-            "podnudge --watch PATH [OPTIONS]\n       \
-                         podnudge --watch PATH --signal NAME [OPTIONS]\n       \
-                         podnudge --watch PATH --url URL [OPTIONS]\n       \
-                         podnudge --config FILE\n       \
-                         podnudge once --config FILE\n       \
-                         podnudge check FILE\n       \
-                         podnudge doctor [OPTIONS]\n       \
-                         podnudge plan --replicas N [OPTIONS]\n       \
-                         podnudge presets [NAME]\n       \
-                         podnudge schema\n       \
-                         podnudge status\n       \
-                         podnudge trigger [RULE]\n       \
-                         podnudge install DIR\n       \
-                         podnudge supervise -- COMMAND\n       \
-                         podnudge compat prometheus-config-reloader [OPTIONS]",
-        )
+        .override_usage(USAGE)
         .after_help(AFTER_SHORT)
         .after_long_help(AFTER)
         .args_conflicts_with_subcommands(true)
@@ -200,6 +201,7 @@ pub fn command() -> Command {
             install,
             supervise(),
         ])
+        .subcommands(sync())
         .subcommands(compat())
 }
 
@@ -236,6 +238,16 @@ fn plan() -> Command {
         .arg(with("seed", "N", "1", "The same seed gives the same figures"))
         .arg(text("svg", "FILE").help("Also write a drawing to this file"))
         .arg(json("Print JSON instead of text"))
+}
+
+#[cfg(feature = "cluster")]
+fn sync() -> [Command; 1] {
+    [super::sync::command()]
+}
+
+#[cfg(not(feature = "cluster"))]
+fn sync() -> [Command; 0] {
+    []
 }
 
 /// Only for the help: `compat/` parses the options.
@@ -308,7 +320,7 @@ fn json(help: &'static str) -> Arg {
     Arg::new("json").long("json").action(ArgAction::SetTrue).help(help)
 }
 
-fn text(name: &'static str, value: &'static str) -> Arg {
+pub(super) fn text(name: &'static str, value: &'static str) -> Arg {
     positional(name, value).long(name)
 }
 

@@ -15,6 +15,8 @@ mod help;
 pub mod install;
 mod load;
 mod plan;
+#[cfg(feature = "cluster")]
+mod sync;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -62,6 +64,9 @@ pub enum Command {
     Presets(String),
     /// Print what a change does to all replicas.
     Plan(Sources, Options),
+    /// Annotate the pods of a namespace when what they mount is edited.
+    #[cfg(feature = "cluster")]
+    Sync(config::SyncOptions),
 }
 
 /// Output to print before exiting: help, the version or an error.
@@ -133,6 +138,8 @@ fn parse_own(arguments: &[OsString], environment: &Environment) -> Result<Comman
         Some(("plan", matches)) => {
             Ok(Command::Plan(settings(matches, environment)?, plan::options(matches)?))
         }
+        #[cfg(feature = "cluster")]
+        Some(("sync", matches)) => sync::options(matches, environment).map(Command::Sync),
         // Known programs have been handled already.
         #[cfg(feature = "compat")]
         Some(("compat", _)) => {

@@ -76,8 +76,10 @@ pub(super) enum Verb {
     Get,
     Create,
     Update,
-    /// The metadata of the one object with the name.
+    /// The metadata of the one object with the name, or of all if it is empty.
     List,
+    /// All objects, and all of each.
+    ListAll,
     /// Those of the Service with the name.
     ListOfService,
     Watch,
@@ -106,7 +108,9 @@ struct Status {
 impl Verb {
     pub(super) fn method(self) -> Method {
         match self {
-            Self::Get | Self::List | Self::ListOfService | Self::Watch => Method::GET,
+            Self::Get | Self::List | Self::ListAll | Self::ListOfService | Self::Watch => {
+                Method::GET
+            }
             Self::Create => Method::POST,
             Self::Update => Method::PUT,
             Self::Patch => Method::PATCH,
@@ -118,7 +122,7 @@ impl Verb {
             Self::Get => "get",
             Self::Create => "create",
             Self::Update => "update",
-            Self::List | Self::ListOfService => "list",
+            Self::List | Self::ListAll | Self::ListOfService => "list",
             Self::Watch => "watch",
             Self::Patch => "patch",
         }
@@ -126,7 +130,7 @@ impl Verb {
 
     fn accepts(self) -> &'static str {
         match self {
-            Self::Get | Self::Create | Self::Update | Self::ListOfService => JSON,
+            Self::Get | Self::Create | Self::Update | Self::ListAll | Self::ListOfService => JSON,
             Self::List => METADATA_LIST,
             Self::Watch | Self::Patch => METADATA,
         }
@@ -138,7 +142,10 @@ impl Verb {
     }
 
     fn is_for_all(self) -> bool {
-        matches!(self, Self::Create | Self::List | Self::ListOfService | Self::Watch)
+        matches!(
+            self,
+            Self::Create | Self::List | Self::ListAll | Self::ListOfService | Self::Watch
+        )
     }
 }
 
@@ -229,6 +236,9 @@ impl std::fmt::Display for Call {
         if *verb == Verb::ListOfService {
             let kind = kind.name;
             return write!(f, "list the {kind}s of Service `{name}` in namespace `{namespace}`");
+        }
+        if name.is_empty() {
+            return write!(f, "{} the {}s in namespace `{namespace}`", verb.name(), kind.name);
         }
         write!(f, "{} the {} `{name}` in namespace `{namespace}`", verb.name(), kind.name)
     }

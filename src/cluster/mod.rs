@@ -5,7 +5,7 @@
 //! read the token, the CA certificates and the namespace of the pod's service account for each, and nothing else here
 //! does I/O. `rights.rs` has the rights that each feature needs. The protocol by which
 //! replicas share slots is in the core (`slots.rs` there), and `identity.rs` says under which name a podnudge holds them. `eager.rs` follows the objects behind the
-//! volumes, whose names `sources.rs` and whose metadata `metadata.rs` reads. `events.rs` says which facts become
+//! volumes, whose names `sources.rs` and whose metadata `metadata.rs` reads. `sync.rs` has the requests of `podnudge sync`. `events.rs` says which facts become
 //! Events. Changes Leases and one annotation of podnudge's own pod, evicts that, and creates Events about it.
 //!
 //! Each user of it has a file in `run/api/` with an access of its own (`run/api/access.rs`), whose requests end when
@@ -29,6 +29,7 @@ mod own_pod;
 mod reviews;
 mod rights;
 mod sources;
+mod sync;
 
 pub use api::Api;
 pub use eager::{Change, EagerAnswer, EagerFact, EagerRequest, EagerSync};

@@ -13,6 +13,8 @@ mod fuzz;
 pub mod handshake;
 pub mod http;
 #[cfg(feature = "cluster")]
+pub(crate) mod items;
+#[cfg(feature = "cluster")]
 pub mod kept;
 mod line;
 #[cfg(feature = "cluster")]

@@ -16,7 +16,12 @@ use podnudge_core::shown::Colours;
 
 /// Starts the log.
 pub fn start(agent: &Agent, colours: Colours) {
-    let level = match agent.log_level {
+    start_as(agent.log, agent.log_level, colours);
+}
+
+/// Starts the log in this format.
+pub fn start_as(format: LogFormat, level: LogLevel, colours: Colours) {
+    let level = match level {
         LogLevel::Error => tracing::Level::ERROR,
         LogLevel::Warn => tracing::Level::WARN,
         LogLevel::Info => tracing::Level::INFO,
@@ -26,7 +31,7 @@ pub fn start(agent: &Agent, colours: Colours) {
     let ours = Targets::new().with_target("podnudge", level);
     let lines = fmt::layer().with_writer(|| Lines).with_target(false);
     let log = tracing_subscriber::registry().with(ours);
-    match agent.log {
+    match format {
         LogFormat::Text => log.with(lines.with_ansi(colours == Colours::On)).init(),
         LogFormat::Json => log.with(lines.json().flatten_event(true)).init(),
     }

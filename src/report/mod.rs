@@ -11,6 +11,8 @@ mod eager;
 mod facts;
 mod line;
 pub mod logs;
+#[cfg(feature = "cluster")]
+mod sync;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -31,6 +33,8 @@ use podnudge_core::shown;
 
 #[cfg(feature = "cluster")]
 pub(crate) use eager::eager_sync;
+#[cfg(feature = "cluster")]
+pub(crate) use sync::sync;
 
 /// Logs the start, and warns of settings that cannot work.
 pub(crate) fn started(config: &Config, listen: Option<SocketAddr>) {

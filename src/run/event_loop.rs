@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use super::agent::{Agent, RuleState};
 use super::clock;
 use super::connections::accept;
-use crate::admin::server;
+use crate::admin::server::{self, Serves};
 use crate::report;
 use crate::system::os_signals::{OsSignal, OsSignals};
 use crate::system::stderr;
@@ -84,7 +84,7 @@ impl Agent {
                 Some(request) = requests.recv() => self.answer(request),
                 (stream, peer) = accept(listener.as_ref()) => {
                     let reload = self.config.agent.reload();
-                    let connection = server::connection(stream, peer, sender.clone(), reload);
+                    let connection = server::connection(stream, peer, Serves::Agent(sender.clone(), reload));
                     self.connections.serve(connection);
                 }
                 () = self.connections.ended() => {}

@@ -28,6 +28,8 @@ mod pod_end;
 mod queues;
 #[cfg(feature = "compat")]
 mod reloads;
+#[cfg(feature = "cluster")]
+mod sync;
 mod volumes;
 
 use tokio::net::TcpListener;
@@ -46,6 +48,8 @@ use agent::Agent;
 pub use once::{OnceError, once};
 use podnudge_config::{Config, Listen};
 use podnudge_core::jitter::Replica;
+#[cfg(feature = "cluster")]
+pub use sync::sync;
 
 /// Why podnudge ends without having been asked to.
 #[derive(Debug, thiserror::Error)]
@@ -124,7 +128,7 @@ pub async fn run(
 ) -> Result<Option<u8>, RunError> {
     let signals = OsSignals::register().map_err(RunError::Signals)?;
     let state = config.agent.state_dir.as_deref().map(StateDir::open);
-    let listener = listen(&config)?;
+    let listener = listen(config.agent.listen())?;
     let locks = locks::acquire(&config.rules, None).await?;
     config
         .rules
@@ -140,9 +144,9 @@ pub async fn run(
 }
 
 /// Opens the admin listener. A port in use at the default address is only a warning.
-fn listen(config: &Config) -> Result<Option<TcpListener>, BindError> {
-    match server::bind(config.agent.listen()) {
-        Err(error) if matches!(config.agent.listen(), Listen::Default(_)) => {
+fn listen(listen: Listen) -> Result<Option<TcpListener>, BindError> {
+    match server::bind(listen) {
+        Err(error) if matches!(listen, Listen::Default(_)) => {
             let reason = error.reason();
             warn!(
                 event = "not-listening",

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::client::{self, Trigger};
 use super::process_metrics::OwnProcess;
-use super::server::{AdminRequest, connection};
+use super::server::{AdminRequest, Serves, connection};
 use super::{metrics, table};
 use crate::fuzz::{
     Target, assert_harmless_lines, assert_reason, exposition, first_line, fuzz, loopback, text,
@@ -141,8 +141,12 @@ fn a_request_to_the_admin_port_gets_what_its_sender_may_see() {
             let served = async {
                 let (stream, own) = listener.accept().await.unwrap();
                 let other: SocketAddr = "10.0.0.1:80".parse().unwrap();
-                connection(stream, if is_of_pod { own } else { other }, sender, reload.clone())
-                    .await;
+                connection(
+                    stream,
+                    if is_of_pod { own } else { other },
+                    Serves::Agent(sender, reload.clone()),
+                )
+                .await;
             };
             let answered = async {
                 while let Some(request) = requests.recv().await {

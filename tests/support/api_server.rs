@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::access::{self, Access};
 use super::http::request;
+use super::pages;
 use super::watches::{self, History, Watch};
 
 /// What the server does not do: the status and the reason, as in `metav1.Status`.
@@ -34,6 +36,14 @@ impl Store {
     pub(crate) fn below(&self, path: &str) -> Vec<Value> {
         let objects = self.objects.iter().filter(|(other, _)| other.starts_with(path));
         objects.map(|(_, object)| object.clone()).collect()
+    }
+
+    /// How many objects there are whose path begins so, and some of them.
+    pub(crate) fn page(&self, path: &str, first: usize, most: usize) -> (usize, Vec<Value>) {
+        let is_below = |(other, _): &(&String, &Value)| other.starts_with(path);
+        let below = || self.objects.iter().filter(is_below);
+        let page = below().skip(first).take(most).map(|(_, object)| object.clone());
+        (below().count(), page.collect())
     }
 
     /// The objects of a collection with the label that the query asks for, or the next of them.
@@ -310,6 +320,7 @@ impl ApiServer {
         let store = &mut shared.store;
         let done = match method {
             "GET" if line.contains("watch=true") => Ok(Value::Null),
+            "GET" if let Some(page) = pages::list(store, line, text) => page,
             "GET" if line.contains("fieldSelector") => Ok(watches::list(store, line, text)),
             "GET" if line.contains("labelSelector=") => Ok(store.list(path, line)),
             "GET" => store.get(path),
@@ -378,6 +389,13 @@ impl ApiServer {
     pub(crate) fn partition(&self, text: &str, fault: Fault) {
         let text = text.to_owned();
         let is = move |request: &str| request.contains(&text);
+        self.shared.lock().unwrap().partition = Some((Box::new(is), fault));
+    }
+
+    /// Every second request gets this fault.
+    pub(crate) fn refuse_every_second(&self, fault: Fault) {
+        let count = AtomicUsize::new(0);
+        let is = move |_: &str| count.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         self.shared.lock().unwrap().partition = Some((Box::new(is), fault));
     }
 

@@ -15,6 +15,8 @@ pub(crate) mod http;
 pub(crate) mod kubelet;
 pub(crate) mod manifests;
 pub(crate) mod memory;
+#[cfg(feature = "cluster")]
+pub(crate) mod pages;
 pub(crate) mod pids;
 pub(crate) mod pod;
 /// The policies of the tests of the core.

@@ -33,6 +33,11 @@ impl History {
         self.push(version, None, json!({"type": "BOOKMARK", "object": object}));
     }
 
+    /// Whatever refers to an earlier version is refused.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.oldest
+    }
+
     pub(crate) fn compact(&mut self, version: u64) {
         self.oldest = version;
     }
@@ -55,7 +60,7 @@ impl History {
 }
 
 /// Only the metadata, as it was asked for.
-fn metadata(object: &Value) -> Value {
+pub(crate) fn metadata(object: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",
@@ -68,10 +73,10 @@ pub(crate) fn parameter<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// The path of the one object that is listed or watched.
+/// The path of the one object that is listed or watched, or that of the collection with a slash at its end.
 fn object(line: &str) -> String {
     let collection = line.split([' ', '?']).nth(1).unwrap_or_default();
-    let selector = parameter(line, "fieldSelector").unwrap_or_default();
+    let Some(selector) = parameter(line, "fieldSelector") else { return format!("{collection}/") };
     let name = selector.strip_prefix("metadata.name%3D").expect("one object is selected");
     format!("{collection}/{name}")
 }
@@ -120,8 +125,12 @@ impl Watch {
         let mut first = state.map(|object| json!({"type": "ADDED", "object": object}));
         let mut told = self.from.unwrap_or(version);
         loop {
-            let history = server.with_store(|store| store.history.clone());
-            for line in first.take().into_iter().chain(self.lines(&history, &mut told)) {
+            let (lines, ends, is_cut, changed) = server.with_store(|store| {
+                let history = &store.history;
+                let lines = self.lines(history, &mut told);
+                (lines, history.ends, history.is_cut, Arc::clone(&history.changed))
+            });
+            for line in first.take().into_iter().chain(lines) {
                 let text = format!("{line}\n");
                 // A line need not come in one piece, nor end with one.
                 let (first, rest) = text.split_at(text.len() / 2);
@@ -132,14 +141,14 @@ impl Watch {
                     }
                 }
             }
-            if history.ends > begun {
-                if !history.is_cut {
+            if ends > begun {
+                if !is_cut {
                     drop(stream.write_all(b"0\r\n\r\n"));
                     drop(stream.flush());
                 }
                 return;
             }
-            let (lock, changed) = &*history.changed;
+            let (lock, changed) = &*changed;
             let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
             // A change between the look and this wait is seen after it.
             drop(changed.wait_timeout(guard, Duration::from_millis(10)));
@@ -152,7 +161,11 @@ impl Watch {
             let status = json!({"kind": "Status", "code": 410, "message": "too old"});
             return vec![json!({"type": "ERROR", "object": status})];
         }
-        let is_mine = |path: &Option<String>| path.as_ref().is_none_or(|path| *path == self.path);
+        let is_mine = |path: &Option<String>| {
+            path.as_ref().is_none_or(|path| {
+                *path == self.path || (self.path.ends_with('/') && path.starts_with(&self.path))
+            })
+        };
         let news =
             history.events.iter().filter(|(version, path, _)| version > told && is_mine(path));
         let lines: Vec<Value> = news.map(|(.., line)| line.clone()).collect();

@@ -6,7 +6,8 @@ use super::prelude::*;
 
 /// The default address of the admin listener: all interfaces, because the kubelet's probes and
 /// Prometheus use the pod's address, which may be IPv4 or IPv6.
-const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 9533);
+pub(super) const DEFAULT_LISTEN: SocketAddr =
+    SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 9533);
 
 settings! {
     /// Settings of podnudge itself.
@@ -162,7 +163,7 @@ fn show_listen(listen: &Listen) -> String {
 }
 
 /// `off`, or an address to listen on.
-fn listen(text: &str) -> Result<Listen, Reason> {
+pub(super) fn listen(text: &str) -> Result<Listen, Reason> {
     if text == "off" {
         return Ok(Listen::Off);
     }

@@ -78,6 +78,16 @@ fn parse_object(text: &str) -> Result<ObjectName, Reason> {
     }
 }
 
+/// The token is sent to this URL.
+pub(super) fn check_url(url: url::Url) -> Result<url::Url, Reason> {
+    if url.scheme() != "http" || request::is_loopback(&url) {
+        return Ok(url);
+    }
+    let message = "the service account's token would be sent over the network unencrypted";
+    let hint = "use https, or a proxy on a loopback address such as `http://127.0.0.1:8001`";
+    Err(Reason::new(message).hint(hint))
+}
+
 impl Cluster {
     fn validate(&self, place: &Place<'_>) {
         if self.objects.len() > ObjectName::MOST {
@@ -92,15 +102,8 @@ impl Cluster {
         place: &Place<'_>,
         users: impl Iterator<Item = (Place<'a>, &'static str)>,
     ) {
-        let is_http = self.url.as_ref().is_some_and(|url| url.scheme() == "http");
-        if let Some(url) = &self.url
-            && is_http
-            && !request::is_loopback(url)
-        {
-            let message = "the service account's token would be sent over the network unencrypted";
-            let hint =
-                "use https, or a proxy on a loopback address such as `http://127.0.0.1:8001`";
-            place.problem(Value("url"), Reason::new(message).hint(hint));
+        if let Some(Err(reason)) = self.url.clone().map(check_url) {
+            place.problem(Value("url"), reason);
         }
         if cfg!(feature = "cluster") {
             return;

@@ -50,6 +50,8 @@ mod risk;
 mod rule;
 mod schema;
 mod socket;
+#[cfg(feature = "cluster")]
+mod sync;
 mod table;
 mod target;
 mod tree;
@@ -80,6 +82,8 @@ pub use request::{Auth, Basic, Body, ClientCertificate, Endpoint, HttpAction, Ht
 pub use rule::{Rule, RuleSettings};
 pub use schema::schema;
 pub use socket::{SocketAddress, SocketCommand};
+#[cfg(feature = "cluster")]
+pub use sync::{SECRET, SYNC_OPTIONS, SyncOptions};
 pub use target::{Target, TargetBy};
 #[cfg(feature = "tls")]
 pub use verify::TlsProof;

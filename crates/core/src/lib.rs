@@ -40,6 +40,7 @@ pub mod shown;
 pub mod slots;
 pub mod snapshot;
 pub mod status;
+pub mod sync;
 mod verified;
 pub mod week;
 

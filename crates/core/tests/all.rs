@@ -20,3 +20,4 @@ mod properties_of_pairs;
 mod properties_of_slots;
 mod scenarios;
 mod support;
+mod sync;
