@@ -14,6 +14,7 @@ use podnudge_config::{ObjectKind, ObjectName};
 use serde_json::{Value, json};
 
 use crate::support::api_server::Store;
+use crate::support::managed_fields::patch_as;
 use crate::support::rights::access;
 use crate::support::{
     Agent, ApiServer, Fault, Kubelet, MemoryLimit, payload, rights_of, wait_until,
@@ -94,8 +95,9 @@ impl Pod {
             store.create(PODS, pod(&scene.kubelet.volume)).unwrap();
         });
         before(&server);
+        let spread = if cluster.is_empty() { "" } else { "eager-sync-spread = \"0s\"" };
         let text = format!(
-            "[agent]\nlog-level = \"debug\"\nCLUSTER\n{cluster}\n\
+            "[agent]\nlog-level = \"debug\"\nCLUSTER\n{cluster}\n{spread}\n\
              [[rule]]\nwatch = \"FOLDER/volume\"\nsettle = \"0s\"\non-start = \"never\"\nhttp.url = \"{}\"\n",
             scene.application().url(),
         );
@@ -116,6 +118,11 @@ impl Pod {
         self.server.with_store(|store| {
             store.patch(&path, &json!({"data": {"a.conf": content}})).unwrap();
         });
+    }
+
+    /// A change by this manager, with its trace in `managedFields`.
+    fn change_as(&self, manager: &str, object: &str, change: &Value) {
+        self.server.with_store(|store| patch_as(store, manager, object, change));
     }
 
     fn watches(&self) -> usize {
@@ -190,6 +197,27 @@ fn an_edit_is_applied_without_waiting_for_the_period_of_the_kubelet() {
     // Only the metadata, and only of the one object.
     assert!(pod.requests("/configmaps").iter().all(|it| it.contains("metadata.name%3Dapp")));
     assert_eq!(pod.requests("/secrets"), Vec::<String>::new());
+}
+
+#[test]
+fn a_label_or_an_annotation_of_an_object_costs_no_request() {
+    let map = format!("{MAPS}/app");
+    let content = |value: &str| json!({"data": {"a.conf": value}});
+    let pod = Pod::with("eager-sync = true", |server| {
+        let edit = content("first");
+        server.with_store(|store| patch_as(store, "kubectl-edit", &map, &edit));
+    });
+    pod.wait_until_watched();
+    pod.change_as("kubectl-label", &map, &json!({"metadata": {"labels": {"team": "a"}}}));
+    pod.change_as("argocd", &map, &json!({"metadata": {"annotations": {"argocd/id": "b"}}}));
+    pod.agent.wait_for("edited-without-content", 2);
+    assert_eq!((pod.agent.count("edited"), pod.annotations()), (0, 0));
+    // Each edit of the content, also of the same value in the same second, and by another manager.
+    for (number, manager) in ["kubectl-edit", "kubectl-edit", "argocd"].into_iter().enumerate() {
+        pod.change_as(manager, &map, &content(&format!("edit {number}")));
+        pod.wait_for_edit(number + 1);
+    }
+    assert_eq!((pod.agent.count("edited"), pod.annotations()), (3, 3));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //!
 //! - The objects are named in the configuration, or found in podnudge's own Pod, once.
 //! - Each is followed by a watch of its metadata (`follow.rs`).
-//! - After a change, the pod is annotated (`syncs.rs`): the kubelet syncs a pod whose object has changed.
+//! - After a change of the content, the pod is annotated (`syncs.rs`): the kubelet syncs a pod whose object has changed.
 //!
 //! Nothing depends on it: without the API server, the kubelet syncs the pod every 60 to 90 s, as ever.
 //!
@@ -15,6 +15,7 @@
 mod bucket;
 mod failing;
 mod follow;
+mod spread;
 mod syncs;
 
 use std::collections::VecDeque;
@@ -23,7 +24,7 @@ use std::time::Duration;
 use super::metadata::{Listing, WatchEvent};
 use super::sources::Source;
 use failing::Failing;
-use follow::{Edit, Follow, Next};
+use follow::{Follow, News, Next};
 use podnudge_config::ObjectName;
 use podnudge_core::api_error::{ApiError, api_server};
 use podnudge_core::clock::{Moment, Now, UnixTime};
@@ -31,6 +32,7 @@ use podnudge_core::event::ApiServer;
 use podnudge_core::pace::Pace;
 use podnudge_core::reason::Reason;
 use podnudge_core::status::{EagerSyncStatus, Histogram, ObjectStatus};
+pub use spread::Spread;
 use syncs::{Ask, End, Syncs};
 
 /// A request, to be sent now.
@@ -86,6 +88,8 @@ pub enum EagerFact {
     Objects(Vec<ObjectName>),
     /// An object was changed, or deleted, at this time.
     Edited(ObjectName, UnixTime, Change),
+    /// Something else of an object was changed, such as a label.
+    NotContent(ObjectName),
     /// A volume has new content, so long after the edit.
     Committed(ObjectName, Duration),
     /// No volume had new content after so many requests.
@@ -130,13 +134,13 @@ struct Search {
 impl EagerSync {
     /// Follows the objects with these names; without names, it finds them first.
     #[must_use]
-    pub fn new(names: Vec<ObjectName>, now: Now, seed: u64) -> Self {
+    pub fn new(names: Vec<ObjectName>, spread: Spread, now: Now, seed: u64) -> Self {
         let pace = Pace::new(seed);
         let search = Search { at: now.mono, is_under_way: false, pace, failing: None };
         let mut sync = Self {
             search: names.is_empty().then_some(search),
             follows: Vec::new(),
-            syncs: Syncs::new(seed),
+            syncs: Syncs::new(seed, spread),
             seed,
             facts: VecDeque::new(),
             reported: None,
@@ -200,8 +204,8 @@ impl EagerSync {
         match answer {
             EagerAnswer::Found(found) => self.found(now, found),
             EagerAnswer::Listed(number, answer) => {
-                let edit = self.with(number, |follow| follow.listed(now, answer));
-                self.edited(now, number, edit);
+                let news = self.with(number, |follow| follow.listed(now, answer));
+                self.learned(now, number, news);
             }
             EagerAnswer::Opened(number) => {
                 self.with(number, |follow| {
@@ -210,8 +214,8 @@ impl EagerSync {
                 });
             }
             EagerAnswer::Event(number, event) => {
-                let edit = self.with(number, |follow| follow.event(now, event));
-                self.edited(now, number, edit);
+                let news = self.with(number, |follow| follow.event(now, event));
+                self.learned(now, number, news);
             }
             EagerAnswer::Ended(number, how) => {
                 self.with(number, |follow| {
@@ -273,7 +277,8 @@ impl EagerSync {
             }
             Err(error) => {
                 search.is_under_way = false;
-                let wait = Failing::record(&mut search.failing, now.mono, &error, &mut search.pace);
+                let (failing, pace) = (&mut search.failing, &mut search.pace);
+                let wait = Failing::record_watch(failing, now.mono, &error, pace);
                 search.at = now.mono.after(wait);
             }
         }
@@ -293,15 +298,18 @@ impl EagerSync {
     fn with(
         &mut self,
         number: usize,
-        apply: impl FnOnce(&mut Follow) -> Option<Edit>,
-    ) -> Option<Edit> {
+        apply: impl FnOnce(&mut Follow) -> Option<News>,
+    ) -> Option<News> {
         self.follows.get_mut(number).and_then(apply)
     }
 
-    fn edited(&mut self, now: Now, number: usize, edit: Option<Edit>) {
-        let Some((edit, follow)) = edit.zip(self.follows.get(number)) else { return };
-        let change = if edit.is_deletion { Change::Deleted } else { Change::Present };
+    fn learned(&mut self, now: Now, number: usize, news: Option<News>) {
+        let Some((news, follow)) = news.zip(self.follows.get(number)) else { return };
         let object = follow.source.object.clone();
+        let News::Edit(edit) = news else {
+            return self.facts.push_back(EagerFact::NotContent(object));
+        };
+        let change = if edit.is_deletion { Change::Deleted } else { Change::Present };
         self.facts.push_back(EagerFact::Edited(object, edit.edited_at, change));
         self.syncs.changed(now, number, &edit);
     }

@@ -1,11 +1,10 @@
 //! What podnudge reads of ConfigMaps and Secrets: their metadata (`PartialObjectMetadata` of `meta.k8s.io/v1`),
 //! listed and watched. Annotations are not kept: that of `kubectl apply` has the content in it. Pure.
 
-use std::time::{Duration, SystemTime};
-
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::managed_fields::{Entry, Writers, parse_time};
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::UnixTime;
 use podnudge_core::reason::Reason;
@@ -24,6 +23,8 @@ pub struct Metadata {
     /// When it was edited last, by the clock of the API server, in whole seconds. Before Kubernetes 1.25 this
     /// does not follow each edit of a value.
     pub edited_at: Option<UnixTime>,
+    /// Who has written it, if that is known.
+    pub writers: Option<Writers>,
 }
 
 /// A list of the one object that was asked for.
@@ -47,13 +48,14 @@ pub enum WatchEvent {
 }
 
 #[derive(Deserialize)]
-struct Object {
-    metadata: ObjectMeta,
+struct Object<'a> {
+    #[serde(borrow)]
+    metadata: ObjectMeta<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ObjectMeta {
+struct ObjectMeta<'a> {
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -61,21 +63,16 @@ struct ObjectMeta {
     resource_version: String,
     #[serde(default)]
     creation_timestamp: Option<String>,
-    #[serde(default)]
-    managed_fields: Option<Vec<FieldOwner>>,
-}
-
-#[derive(Deserialize)]
-struct FieldOwner {
-    #[serde(default)]
-    time: Option<String>,
+    #[serde(borrow, default)]
+    managed_fields: Option<Vec<Entry<'a>>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct List {
+struct List<'a> {
     metadata: ListMeta,
-    items: Option<Vec<Object>>,
+    #[serde(borrow)]
+    items: Option<Vec<Object<'a>>>,
 }
 
 #[derive(Deserialize)]
@@ -105,7 +102,7 @@ impl Listing {
     /// # Errors
     /// If it is no such list.
     pub(super) fn parse(body: &[u8], name: &str) -> Result<Self, Reason> {
-        let list: List = serde_json::from_slice(body)
+        let list: List<'_> = serde_json::from_slice(body)
             .map_err(|error| Reason::new(format!("the answer is not a list: {}", told(&error))))?;
         let version = checked(list.metadata.resource_version)?;
         let mut items = list.items.unwrap_or_default().into_iter();
@@ -133,7 +130,7 @@ impl WatchEvent {
             let reason = Reason::new(format!("the API server ended the watch: {message}"));
             return Err(if code == 410 { ApiError::Gone(reason) } else { broken(reason) });
         }
-        let Line::<Object> { object, .. } = serde_json::from_slice(line).map_err(is_none)?;
+        let Line::<Object<'_>> { object, .. } = serde_json::from_slice(line).map_err(is_none)?;
         if r#type == "BOOKMARK" {
             return checked(object.metadata.resource_version)
                 .map(|version| Some(Self::Bookmark(version)))
@@ -153,21 +150,15 @@ impl WatchEvent {
 }
 
 impl Metadata {
-    fn new(object: Object) -> Result<Self, Reason> {
+    fn new(object: Object<'_>) -> Result<Self, Reason> {
         let ObjectMeta { uid, resource_version, creation_timestamp, managed_fields, .. } =
             object.metadata;
-        let managed = managed_fields.unwrap_or_default();
-        let times = managed.into_iter().filter_map(|managed| managed.time);
-        let edited_at = times.chain(creation_timestamp).filter_map(|time| parse_time(&time)).max();
-        Ok(Self { uid: checked(uid)?, version: checked(resource_version)?, edited_at })
+        let entries = managed_fields.unwrap_or_default();
+        let created_at = creation_timestamp.as_deref().and_then(parse_time);
+        let edited_at = entries.iter().filter_map(Entry::time).chain(created_at).max();
+        let writers = Writers::of(&entries);
+        Ok(Self { uid: checked(uid)?, version: checked(resource_version)?, edited_at, writers })
     }
-}
-
-fn parse_time(text: &str) -> Option<UnixTime> {
-    let time = humantime::parse_rfc3339(text).ok()?;
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    // Whole seconds are what Kubernetes writes.
-    Some(UnixTime(Duration::from_secs(since.as_secs())))
 }
 
 fn checked(text: String) -> Result<String, Reason> {
@@ -190,13 +181,23 @@ fn told(error: &serde_json::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const OBJECT: &str = r#"{"kind":"PartialObjectMetadata","metadata":{"name":"app","uid":"u1","resourceVersion":"7","creationTimestamp":"2026-01-01T00:00:00Z","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"x"},"managedFields":[{"manager":"a","time":"2026-01-01T00:00:09Z"},{"manager":"b","time":"2026-01-01T00:00:05Z"},{"manager":"c"}]}}"#;
 
     fn metadata() -> Metadata {
         let edited_at = Some(UnixTime(Duration::from_secs(1_767_225_609)));
-        Metadata { uid: "u1".to_owned(), version: "7".to_owned(), edited_at }
+        let entry = |manager, time: &str| format!(r#"{{"manager":"{manager}"{time}}}"#);
+        let entries = [
+            entry("a", r#","time":"2026-01-01T00:00:09Z""#),
+            entry("b", r#","time":"2026-01-01T00:00:05Z""#),
+            entry("c", ""),
+        ];
+        let entries = entries.iter().map(|entry| serde_json::from_str(entry).unwrap());
+        let writers = Writers::of(&entries.collect::<Vec<_>>());
+        Metadata { uid: "u1".to_owned(), version: "7".to_owned(), edited_at, writers }
     }
 
     fn event(kind: &str, object: &str) -> Result<Option<WatchEvent>, ApiError> {

@@ -29,6 +29,11 @@ pub(crate) fn eager_sync(fact: &EagerFact) {
                 Change::Deleted => "an object behind the volumes was deleted",
             }
         ),
+        EagerFact::NotContent(object) => debug!(
+            event = "edited-without-content",
+            %object,
+            "a label, an annotation or the like of an object has changed, and not its content"
+        ),
         EagerFact::Committed(object, took) => info!(
             event = "edit-committed",
             %object,

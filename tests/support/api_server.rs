@@ -140,7 +140,7 @@ impl Store {
     }
 }
 
-fn merge(object: &mut Value, patch: &Value) {
+pub(crate) fn merge(object: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else { return *object = patch.clone() };
     if !object.is_object() {
         *object = json!({});

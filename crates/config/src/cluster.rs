@@ -6,7 +6,7 @@ use super::request;
 settings! {
     /// How to reach the Kubernetes API. podnudge uses it only for settings that say so, such as `eager-sync`, `events` and `lease` of `[rule.limit]`; in a pod, nothing needs to be set to reach it.
     #[derive(PartialEq, Eq)]
-    pub struct Cluster = "[cluster]", &[Relation::Needs(&["objects"], &["eager-sync"])]; validated {
+    pub struct Cluster = "[cluster]", &[Relation::Needs(&["objects", "eager-sync-spread"], &["eager-sync"])]; validated {
         /// The URL of the API server: https, or http on a loopback address, as of `kubectl proxy`. Each request carries the token.
         url: Option<url::Url> = optional("`https://$KUBERNETES_SERVICE_HOST:$KUBERNETES_SERVICE_PORT`, as the kubelet sets them", url());
         /// A file with the CA certificates (PEM) to trust for the API server.
@@ -15,9 +15,11 @@ settings! {
         token_file: PathBuf = default("/var/run/secrets/kubernetes.io/serviceaccount/token", path());
         /// The namespace of the pod and its Leases.
         namespace: Option<String> = optional("that of the service account, in `/var/run/secrets/kubernetes.io/serviceaccount/namespace`", checked("a namespace", parsers::namespace));
-        /// Watch the metadata of the ConfigMaps and Secrets behind the watched volumes, and annotate podnudge's own pod when one changes, so that the kubelet writes the volumes at once.
+        /// Watch the metadata of the ConfigMaps and Secrets behind the watched volumes, and annotate podnudge's own pod when the content of one changes, so that the kubelet writes the volumes at once.
         eager_sync: bool = default("false", boolean());
-        /// Their names, such as `configmap/app` and `secret/tls`. With them, podnudge need not be allowed to read pods.
+        /// Spread the annotations of the replicas after an edit over this time, by a hash of the pod's name: 1 s for each hundred replicas spares the API server.
+        eager_sync_spread: Option<Duration> = optional("10 ms for each of the `replicas` of `[rule.limit]`, or for each pod before it in its StatefulSet; otherwise `1s`", duration(ZERO, MINUTE));
+        /// The names of the objects, such as `configmap/app` and `secret/tls`. With them, podnudge need not be allowed to read pods.
         objects: Vec<ObjectName> = list("those of the pod's volumes, as the Pod has them", object_name());
         /// Create Kubernetes Events about podnudge's own Pod: `ConfigApplied`, `ConfigDelivered`, `ConfigRejected`, `ConfigRolledBack` and `RolloutHalted`.
         events: bool = default("false", boolean());

@@ -8,6 +8,9 @@ use crate::random::Random;
 
 /// After the first failure; doubled with each further one.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
+/// Before a watch that broke off is begun again, at least the first and at most the second: an API server that ends breaks
+/// off those of all replicas at once.
+const FIRST_WATCH: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 /// The longest wait after failures, unless a slot is held.
 pub const LONGEST_RETRY: Duration = Duration::from_secs(30);
 /// The longest wait after refusals: somebody has to change a Role.
@@ -55,6 +58,13 @@ impl Pace {
         let wait = doubled(FIRST_RETRY, self.failures, LONGEST_RETRY.min(most));
         self.failures = self.failures.saturating_add(1).min(MOST_FAILURES);
         self.jittered(wait).max(pause.unwrap_or_default().min(LONGEST_PAUSE))
+    }
+
+    /// As [`Pace::failed`], for a watch, or the list before it: 1 to 5 s at first.
+    pub fn broken_off(&mut self, most: Duration, pause: Option<Duration>) -> Duration {
+        let (least, longest) = FIRST_WATCH;
+        let wait = least + self.random.below(longest.saturating_sub(least));
+        self.failed(most, pause).max(wait)
     }
 
     /// The wait after a refusal, which an immediate repetition does not change.
@@ -122,6 +132,17 @@ mod tests {
         assert!(pace.failed(hour, None) <= LONGEST_RETRY / 2, "it is half as long");
         (0..20).for_each(|_| pace.answered());
         assert!(pace.failed(hour, None) <= FIRST_RETRY);
+        let first: Vec<_> = (0..100).map(|seed| Pace::new(seed).broken_off(hour, None)).collect();
+        assert!(first.iter().all(|wait| (1..5).contains(&wait.as_secs())), "{first:?}");
+        let (least, most) = (first.iter().min(), first.iter().max());
+        assert!(
+            least < Some(&Duration::from_millis(1500)) && most > Some(&Duration::from_millis(4500))
+        );
+        let mut broken = Pace::new(7);
+        for _ in 0..10 {
+            broken.broken_off(hour, None);
+        }
+        assert!(broken.broken_off(hour, None) >= LONGEST_RETRY / 2, "then as after any failure");
         for whole in [600, 1200, 2400, 3600, 3600] {
             let look = pace.looked(hour).as_secs();
             assert!((whole / 2..=whole).contains(&look), "{look} of {whole}");

@@ -26,10 +26,31 @@ impl Failing {
         error: &ApiError,
         pace: &mut Pace,
     ) -> Duration {
+        if Self::begin(failing, now, error).is_refusal {
+            pace.refused()
+        } else {
+            pace.failed(LONGEST_RETRY, error.retry_after())
+        }
+    }
+
+    /// The same for a watch, and for what is asked before it.
+    pub(super) fn record_watch(
+        failing: &mut Option<Self>,
+        now: Moment,
+        error: &ApiError,
+        pace: &mut Pace,
+    ) -> Duration {
+        if Self::begin(failing, now, error).is_refusal {
+            pace.refused()
+        } else {
+            pace.broken_off(LONGEST_RETRY, error.retry_after())
+        }
+    }
+
+    fn begin<'a>(failing: &'a mut Option<Self>, now: Moment, error: &ApiError) -> &'a Self {
         let is_refusal = error.is_refusal() || matches!(error, ApiError::NotFound(_));
         let since = failing.as_ref().map_or(now, |failing| failing.since);
-        *failing = Some(Self { since, reason: error.reason().clone(), is_refusal });
-        if is_refusal { pace.refused() } else { pace.failed(LONGEST_RETRY, error.retry_after()) }
+        failing.insert(Self { since, reason: error.reason().clone(), is_refusal })
     }
 
     /// The reason, if it lasts.

@@ -3,10 +3,14 @@
 //! A watch that the server ends by itself is continued from the last version that it told. After anything
 //! else (410 Gone, a connection that broke off, a line that is no event) the object is listed again, and
 //! compared with what was known. Versions are compared for equality only, as Kubernetes requires.
+//!
+//! A change that a watch tells is one request, and `managed_fields.rs` says whether it was one for the content. Between two
+//! lists there may have been several: another version counts as an edit of the content.
 
 use std::time::Duration;
 
 use super::failing::Failing;
+use crate::cluster::managed_fields::{Cause, Writers};
 use crate::cluster::metadata::{Listing, Metadata, WatchEvent};
 use crate::cluster::sources::Source;
 use podnudge_core::api_error::ApiError;
@@ -18,6 +22,8 @@ use podnudge_core::pace::Pace;
 const WATCH_TIME: Duration = Duration::from_mins(5);
 /// A watch that ends earlier has failed, however it ended.
 const SHORTEST_WATCH: Duration = Duration::from_secs(10);
+/// So long after an edit of the content, another one may have the same time: the API server writes whole seconds.
+const SAME_SECOND: Duration = Duration::from_secs(2);
 
 /// One object.
 #[derive(Debug)]
@@ -27,6 +33,8 @@ pub(super) struct Follow {
     known: Known,
     /// When what is known was the present state.
     current_at: Now,
+    /// When the content that is known was learned.
+    content_at: Moment,
     pace: Pace,
     pub(super) failing: Option<Failing>,
     /// The edit that was seen last.
@@ -42,6 +50,7 @@ enum Known {
     Present {
         uid: String,
         version: String,
+        writers: Option<Writers>,
     },
 }
 
@@ -65,7 +74,16 @@ pub(super) enum Next {
     Watch(String, Duration),
 }
 
-/// A change of an object.
+/// What a list or an event has told, if it is new.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum News {
+    /// The content may have changed.
+    Edit(Edit),
+    /// Something else, such as a label.
+    NotContent,
+}
+
+/// A change of an object's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Edit {
     pub(super) version: String,
@@ -81,6 +99,7 @@ impl Follow {
             step: Doing::List(now.mono),
             known: Known::Nothing,
             current_at: now,
+            content_at: now.mono,
             pace: Pace::new(seed),
             failing: None,
             edited_at: None,
@@ -117,7 +136,7 @@ impl Follow {
         matches!(self.step, Doing::Watching(..))
     }
 
-    pub(super) fn listed(&mut self, now: Now, answer: Result<Listing, ApiError>) -> Option<Edit> {
+    pub(super) fn listed(&mut self, now: Now, answer: Result<Listing, ApiError>) -> Option<News> {
         match answer {
             Ok(Listing { version, object }) => {
                 self.step = Doing::Watch(now.mono, version.clone());
@@ -126,10 +145,15 @@ impl Follow {
                 let edited_at = object.as_ref().and_then(|object| object.edited_at);
                 let edited_at = edited_at.filter(|at| (since..=now.wall).contains(at));
                 let known = object.map_or(Known::Missing, Known::of);
+                self.current_at = now;
+                if known.is(&self.known) {
+                    return None;
+                }
                 self.learn(now, known, &version, edited_at)
             }
             Err(error) => {
-                let wait = Failing::record(&mut self.failing, now.mono, &error, &mut self.pace);
+                let wait =
+                    Failing::record_watch(&mut self.failing, now.mono, &error, &mut self.pace);
                 self.step = Doing::List(now.mono.after(wait));
                 None
             }
@@ -144,7 +168,7 @@ impl Follow {
         }
     }
 
-    pub(super) fn event(&mut self, now: Now, event: WatchEvent) -> Option<Edit> {
+    pub(super) fn event(&mut self, now: Now, event: WatchEvent) -> Option<News> {
         let Doing::Watching(since, version) = &mut self.step else { return None };
         // What a watch tells just before it breaks is no success.
         if now.mono.since(*since) >= SHORTEST_WATCH {
@@ -160,6 +184,15 @@ impl Follow {
             WatchEvent::Deleted(metadata) => (metadata.version, Known::Missing),
         };
         version.clone_from(&seen);
+        self.current_at = now;
+        if known.is(&self.known) {
+            return None;
+        }
+        let is_recent = now.mono.since(self.content_at) < SAME_SECOND;
+        if known.keeps_content(&self.known, is_recent) {
+            self.known = known;
+            return Some(News::NotContent);
+        }
         self.learn(now, known, &seen, None)
     }
 
@@ -180,26 +213,24 @@ impl Follow {
                 self.current_at = now;
                 Doing::Watch(now.mono, version)
             }
-            Ok(()) => Doing::Watch(now.mono.after(self.pace.failed(WATCH_TIME, None)), version),
+            Ok(()) => Doing::Watch(now.mono.after(self.pace.broken_off(WATCH_TIME, None)), version),
             Err(error) => {
-                let wait = Failing::record(&mut self.failing, now.mono, error, &mut self.pace);
+                let wait =
+                    Failing::record_watch(&mut self.failing, now.mono, error, &mut self.pace);
                 Doing::List(now.mono.after(wait))
             }
         };
     }
 
-    /// Takes over a state, and returns the change if there is one.
+    /// Takes over a state with other content, and returns the change if the volumes follow it.
     fn learn(
         &mut self,
         now: Now,
         known: Known,
         version: &str,
         edited_at: Option<UnixTime>,
-    ) -> Option<Edit> {
-        self.current_at = now;
-        if known == self.known {
-            return None;
-        }
+    ) -> Option<News> {
+        self.content_at = now.mono;
         let is_deletion = known == Known::Missing;
         let is_first = std::mem::replace(&mut self.known, known) == Known::Nothing;
         // Nothing changes in a volume whose object must exist.
@@ -208,13 +239,46 @@ impl Follow {
         }
         let edited_at = edited_at.unwrap_or(now.wall);
         self.edited_at = Some(edited_at);
-        Some(Edit { version: version.to_owned(), edited_at, is_deletion })
+        Some(News::Edit(Edit { version: version.to_owned(), edited_at, is_deletion }))
     }
 }
 
 impl Known {
     fn of(metadata: Metadata) -> Self {
-        let Metadata { uid, version, .. } = metadata;
-        Self::Present { uid, version }
+        let Metadata { uid, version, writers, .. } = metadata;
+        Self::Present { uid, version, writers }
+    }
+
+    /// Whether it is the same state.
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Present { uid, version, .. },
+                Self::Present { uid: other_uid, version: other_version, .. },
+            ) => (uid, version) == (other_uid, other_version),
+            _ => self == other,
+        }
+    }
+
+    /// Whether a request that has made this state out of the one before has surely left the content as it was.
+    /// `is_recent`: the content may have changed in the same second before.
+    fn keeps_content(&self, before: &Self, is_recent: bool) -> bool {
+        let (
+            Self::Present { uid, writers: Some(writers), .. },
+            Self::Present { uid: uid_before, writers: Some(writers_before), .. },
+        ) = (self, before)
+        else {
+            return false;
+        };
+        uid == uid_before
+            && match writers.cause(writers_before) {
+                Cause::Content => false,
+                Cause::OtherWriter => true,
+                Cause::Removal => !is_recent,
+            }
     }
 }
+
+#[cfg(test)]
+#[path = "../../../tests/eager_content.rs"]
+mod content;

@@ -1,36 +1,33 @@
-//! Asks the kubelet to sync the pod, by an annotation of the pod: at once after a change, and again with
-//! increasing waits until a volume was committed. Pure.
+//! Asks the kubelet to sync the pod, by an annotation of the pod: after an edit, spread over a moment
+//! (`spread.rs`), and again with increasing waits until a volume was committed. Pure.
 //!
 //! The kubelet's own watch of the object may be later than that of podnudge: then its first sync still finds
-//! the old content. A change that leaves the content as it is causes no commit, so the repetitions end after a
-//! minute, when the kubelet syncs by itself. However often objects change, the requests are limited.
+//! the old content. An edit that leaves the content as it is causes no commit, so there are at most three
+//! repetitions; then the kubelet syncs by itself. After two edits to which no commit has followed, there is one request a
+//! minute, and one for each edit again after a commit. However often objects change, the requests are limited.
 
 use std::time::Duration;
 
 use super::bucket::Bucket;
 use super::failing::Failing;
 use super::follow::Edit;
+use super::spread::Spread;
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::pace::Pace;
 
 /// The waits between the requests for one change.
-const WAITS: [Duration; 5] = [
-    Duration::from_secs(2),
-    Duration::from_secs(4),
-    Duration::from_secs(8),
-    Duration::from_secs(16),
-    Duration::from_secs(30),
-];
+const WAITS: [Duration; 3] =
+    [Duration::from_secs(2), Duration::from_secs(8), Duration::from_secs(30)];
 /// After a deletion: whoever replaces an object so creates it again, and a sync before that fails.
 const AFTER_DELETION: Duration = Duration::from_secs(2);
 /// When the kubelet has synced the pod by itself.
 const LONGEST: Duration = Duration::from_mins(2);
-/// Requests after which no volume is committed are sent at most at this rate in the long run …
-const INTERVAL: Duration = Duration::from_secs(10);
-/// … others at this one …
-const USEFUL_INTERVAL: Duration = Duration::from_secs(1);
-/// … and at most this many at once.
+/// Requests are sent at most at this rate in the long run …
+const INTERVAL: Duration = Duration::from_secs(1);
+/// … those after which no volume is committed at this one …
+const USELESS_INTERVAL: Duration = Duration::from_mins(1);
+/// … and at most this many at once: all of two changes.
 const BURST: u32 = 8;
 /// The times of files are those of the kernel's last tick.
 const TICK: Duration = Duration::from_millis(20);
@@ -44,9 +41,12 @@ pub(super) struct Syncs {
     /// No request before this.
     not_before: Moment,
     /// How many requests may be sent.
-    bucket: Bucket,
+    all: Bucket,
+    /// How many may be sent without a commit.
+    without_commit: Bucket,
     /// The requests since the last commit.
     useless: u32,
+    spread: Spread,
     pace: Pace,
     pub(super) failing: Option<Failing>,
     /// Whether the server was asked at the start if it would accept the annotation.
@@ -90,13 +90,15 @@ pub(super) enum End {
 }
 
 impl Syncs {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64, spread: Spread) -> Self {
         Self {
             changes: Vec::new(),
             in_flight: None,
             not_before: Moment::default(),
-            bucket: Bucket::new(INTERVAL, BURST),
+            all: Bucket::new(INTERVAL, BURST),
+            without_commit: Bucket::new(USELESS_INTERVAL, BURST),
             useless: 0,
+            spread,
             pace: Pace::new(seed),
             failing: None,
             is_tried: false,
@@ -104,10 +106,14 @@ impl Syncs {
         }
     }
 
-    /// A newer change of the same object takes the place of an older one.
+    /// A newer change of the same object takes the place of an older one. If no request was sent for that, its turn
+    /// stays: an object that changes all the time would never have one.
     pub(super) fn changed(&mut self, now: Now, object: usize, edit: &Edit) {
-        self.changes.retain(|change| change.object != object);
-        let wait = if edit.is_deletion { AFTER_DELETION } else { Duration::ZERO };
+        let older = self.changes.extract_if(.., |change| change.object == object);
+        let turn = older.filter(|change| change.requests == 0 && !change.is_deletion);
+        let turn = turn.map(|change| change.due).min();
+        let wait = if edit.is_deletion { AFTER_DELETION } else { self.spread.wait(&edit.version) };
+        let due = now.mono.after(wait);
         self.changes.push(Change {
             object,
             version: edit.version.clone(),
@@ -115,7 +121,7 @@ impl Syncs {
             arrived: now,
             is_deletion: edit.is_deletion,
             requests: 0,
-            due: now.mono.after(wait),
+            due: turn.filter(|_| !edit.is_deletion).map_or(due, |turn| turn.min(due)),
             committed_at: None,
         });
     }
@@ -132,8 +138,11 @@ impl Syncs {
             None => return None,
         };
         self.in_flight = Some(due().map(|change| change.version.clone()).collect());
-        self.bucket.take(now);
-        self.useless = self.useless.saturating_add(1);
+        if ask != Ask::Trial {
+            self.all.take(now);
+            self.without_commit.take(now);
+            self.useless = self.useless.saturating_add(1);
+        }
         Some(ask)
     }
 
@@ -147,7 +156,7 @@ impl Syncs {
     }
 
     fn allowed_at(&self) -> Moment {
-        self.bucket.next().max(self.not_before)
+        self.all.next().max(self.without_commit.next()).max(self.not_before)
     }
 
     /// The request under way was carried out, or not.
@@ -212,7 +221,7 @@ impl Syncs {
             changes.extract_if(.., is_answer).map(|change| change.end(at)).collect();
         if !ends.is_empty() {
             let useful = std::mem::take(&mut self.useless);
-            self.bucket.add(INTERVAL.saturating_sub(USEFUL_INTERVAL) * useful);
+            self.without_commit.add(USELESS_INTERVAL * useful);
         }
         ends
     }

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::access::ApiAccess;
 use super::rights::Withheld;
-use crate::cluster::{EagerAnswer, EagerFact, EagerRequest, EagerSync, Feature};
+use crate::cluster::{EagerAnswer, EagerFact, EagerRequest, EagerSync, Feature, Spread};
 use crate::exchange::kept::Kept;
 use crate::report;
 use crate::run::agent::{Agent, Done};
@@ -48,12 +48,16 @@ impl EagerSyncing {
         let Some(settings) = config.cluster.clone().filter(|cluster| cluster.eager_sync) else {
             return Self(None);
         };
-        let machine = EagerSync::new(settings.objects.clone(), clock::now(), seed);
-        let paths = config.rules.iter().flat_map(|rule| rule.settings.watch.iter().cloned());
+        let rules = || config.rules.iter().map(|rule| &rule.settings);
+        let replicas = rules().filter_map(|rule| rule.limit.as_ref()?.replicas).max();
+        let paths = rules().flat_map(|rule| rule.watch.iter().cloned());
+        let (objects, spread) = (settings.objects.clone(), settings.eager_sync_spread);
+        let access = ApiAccess::new(settings, surroundings, kept);
+        let spread = Spread::new(spread, replicas, &access.pod.name);
         let (sender, answers) = mpsc::channel(MOST_ANSWERS);
         Self(Some(Active {
-            machine,
-            access: ApiAccess::new(settings, surroundings, kept),
+            machine: EagerSync::new(objects, spread, clock::now(), seed),
+            access,
             container: mounts::own_container(),
             paths: paths.collect(),
             generations: Vec::new(),
