@@ -125,6 +125,7 @@ impl SyncOptions {
                 token_file: path("token-file").unwrap_or_default(),
                 namespace: namespace.map_err(of("namespace"))?,
                 eager_sync: false,
+                eager_sync_spread: None,
                 objects: Vec::new(),
                 events: false,
             },
