@@ -209,7 +209,6 @@ mod tests {
             ("rate", "fast"),
             ("rate", "1001"),
             ("lease", ""),
-            ("lease-duration", "1s"),
             ("lease-duration", "15"),
             ("listen", "here"),
             ("log", "xml"),
@@ -220,6 +219,8 @@ mod tests {
             assert_eq!(of, name);
             assert!(reason.hint.is_some(), "{name} {value}: {reason}");
         }
+        let (_, short) = parse(&[("lease-duration", "1s")]).unwrap_err();
+        assert!(short.message.contains("the least allowed, `5s`"), "{short}");
         let many = [("secret", "a"); 17];
         assert!(parse(&many).is_err());
         let some = parse(&[("secret", "a"), ("secret", "b"), ("url", "http://127.0.0.1:1")]);
