@@ -38,6 +38,7 @@ mod halt;
 mod halting;
 mod in_flight;
 mod lease;
+mod line;
 mod notice;
 mod observed;
 mod offering;

@@ -256,6 +256,7 @@ impl Lease {
         // Kubernetes stores 32 bits.
         const MOST: u64 = i32::MAX.unsigned_abs() as u64;
         let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
+        let seconds = seconds.clamp(1, MOST);
         let time = self.next_time(now);
         let mut spec = self.spec;
         if self.holder.as_deref() != Some(holder) {
@@ -266,9 +267,10 @@ impl Lease {
             spec.insert("acquireTime".to_owned(), json!(time));
         }
         spec.insert("holderIdentity".to_owned(), holder.into());
-        spec.insert("leaseDurationSeconds".to_owned(), seconds.clamp(1, MOST).into());
+        spec.insert("leaseDurationSeconds".to_owned(), seconds.into());
         spec.insert("renewTime".to_owned(), time.into());
-        Self { spec, holder: Some(holder.to_owned()), ..self }
+        let duration = Some(Duration::from_secs(seconds));
+        Self { spec, holder: Some(holder.to_owned()), duration, ..self }
     }
 
     /// As the server stores it, with this version.

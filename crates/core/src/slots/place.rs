@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use super::halt::pod_of;
 use super::in_flight::Purpose;
 use super::lease::{Lease, Next};
+use super::line::Line;
 use super::view::{Standing, View};
 use super::window::Window;
 use crate::backoff::doubled;
@@ -60,16 +61,6 @@ pub(super) struct Place {
     has_waited: bool,
     look: Option<Look>,
     look_wait: Duration,
-}
-
-/// A request to be next.
-#[derive(Debug, Clone)]
-struct Line {
-    slot: usize,
-    token: String,
-    sent: Moment,
-    /// Since when it is about to be passed on that slot, to which it has moved.
-    offered_at: Option<Moment>,
 }
 
 /// A look at a Lease.
@@ -168,40 +159,34 @@ impl Place {
 impl Place {
     /// What to write to be next at the home, by a request that is sent now.
     pub(super) fn line_up(&mut self, now: Moment, holder: &str) -> Next {
-        let token = format!("{:016x}", self.window.bits());
-        let (slot, offered_at) = (self.home, None);
-        self.line = Some(Line { slot, token: token.clone(), sent: now, offered_at });
-        Next { holder: holder.to_owned(), token, offered: None }
+        let (line, next) = Line::new(now, self.home, holder, self.window.bits());
+        self.line = Some(line);
+        next
     }
 
     /// The slot at whose Lease this replica may be next.
     pub(super) fn line(&self) -> Option<usize> {
-        self.line.as_ref().map(|line| line.slot)
+        self.line.as_ref().map(Line::slot)
     }
 
     /// When the request was sent by which this replica is, or was, next, if the Lease says so.
     pub(super) fn lined_up_at(&self, slot: usize, lease: &Lease) -> Option<Moment> {
-        let line = self.line.as_ref().filter(|line| line.slot == slot)?;
-        let is_own = lease.next().is_some_and(|next| next.token == line.token);
-        is_own.then_some(line.sent)
+        self.line.as_ref()?.sent_at(slot, lease)
     }
 
     /// Moves to the slot that this replica is offered, if the Lease says so.
     pub(super) fn accept(&mut self, now: Moment, lease: &Lease) -> bool {
-        let Some(next) = lease.next() else { return false };
         let count = self.count;
-        let Some(slot) = next.offered.filter(|slot| *slot < count) else { return false };
-        let Some(line) = self.line.as_mut().filter(|line| line.token == next.token) else {
+        let Some(slot) = self.line.as_mut().and_then(|line| line.accept(now, lease, count)) else {
             return false;
         };
-        (line.slot, line.offered_at) = (slot, Some(now));
         self.move_to(slot);
         true
     }
 
     /// Since when it is about to be passed on a slot.
     pub(super) fn offered_at(&self) -> Option<Moment> {
-        self.line.as_ref()?.offered_at
+        self.line.as_ref()?.offered_at()
     }
 
     /// The slots at which others may wait, the most likely first.
@@ -243,8 +228,7 @@ impl Place {
             // One has overwritten the other. Those that did at the same time say the same.
             self.window.collided();
         }
-        let is_own =
-            self.line.as_ref().zip(was_next).is_some_and(|(line, it)| line.token == it.token);
+        let is_own = self.line.as_ref().zip(was_next).is_some_and(|(line, next)| line.is_of(next));
         if is_same_holder && is_own && after.next().is_none() {
             self.removals = self.removals.saturating_add(1);
         }
