@@ -11,9 +11,9 @@ use podnudge_config::{self as config, Overrides};
 /// The README and the pages of docs/, by their names.
 fn pages() -> Vec<(String, String)> {
     let mut pages = vec![PathBuf::from("README.md")];
-    pages.extend(
-        files("docs").into_iter().map(|file| Path::new("docs").join(file.file_name().unwrap())),
-    );
+    let is_page = |file: &PathBuf| file.extension().is_some_and(|end| end == "md");
+    let docs = files("docs").into_iter().filter(is_page);
+    pages.extend(docs.map(|file| Path::new("docs").join(file.file_name().unwrap())));
     pages.sort();
     let page = |path: PathBuf| (path.display().to_string(), fs::read_to_string(path).unwrap());
     pages.into_iter().map(page).collect()
