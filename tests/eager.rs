@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use podnudge::cluster::{
-    EagerAnswer, EagerFact, EagerRequest, EagerSync, Listing, Metadata, Source, Spread, WatchEvent,
-};
+use serde_json::json;
+
+use podnudge::cluster::{EagerAnswer, EagerFact, EagerRequest, EagerSync, Source, Spread};
 use podnudge_config::{ObjectKind, ObjectName};
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now, UnixTime};
+use podnudge_core::objects::{Metadata, ObjectsPage, PageEnd, State, WatchEvent};
 use podnudge_core::reason::Reason;
 
 fn secs(seconds: u64) -> Duration {
@@ -29,11 +30,12 @@ fn app() -> ObjectName {
 fn metadata(uid: &str, version: &str) -> Metadata {
     let (uid, version) = (uid.to_owned(), version.to_owned());
     // An API server that tells nothing of the writers: each change may be one of the content.
-    Metadata { uid, version, edited_at: None, writers: None }
+    Metadata { name: "app".to_owned(), state: State { uid, version, writers: None } }
 }
 
-fn listing(version: &str, object: Option<Metadata>) -> Listing {
-    Listing { version: version.to_owned(), object }
+fn listing(version: &str, object: Option<Metadata>) -> ObjectsPage {
+    let end = PageEnd { version: version.to_owned(), next: None };
+    ObjectsPage { objects: object.into_iter().collect(), end }
 }
 
 fn unavailable() -> ApiError {
@@ -360,8 +362,10 @@ fn the_edit_of_a_time_without_a_watch_is_that_of_the_server_if_it_fits() {
         machine.now += secs(30);
         machine.next();
         let now = machine.now().wall.0;
-        let edited_at = Some(UnixTime(now.checked_sub(secs(age)).unwrap()));
-        machine.listed("40", Some(Metadata { edited_at, ..metadata("u", "30") }));
+        let edited_at = UnixTime(now.checked_sub(secs(age)).unwrap()).to_string();
+        let object = json!({"metadata": {"name": "app", "uid": "u", "resourceVersion": "30",
+            "managedFields": [{"time": edited_at, "fieldsV1": {"f:data": {}}}]}});
+        machine.listed("40", Some(Metadata::parse(object.to_string().as_bytes()).unwrap()));
         let edited = machine.sync.status(machine.now().mono).objects[0].edited_at;
         // Otherwise the clocks differ, or an older Kubernetes has not kept the time.
         let expected = secs(expected.unwrap_or(0));

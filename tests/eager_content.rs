@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{Follow, News};
-use crate::cluster::metadata::{Listing, WatchEvent};
 use crate::cluster::sources::Source;
 use podnudge_config::{ObjectKind, ObjectName};
 use podnudge_core::clock::{Moment, Now, UnixTime};
+use podnudge_core::objects::{ObjectsPage, WatchEvent};
 
 /// A key of the content, or a label.
 type Field = (&'static str, u8);
@@ -141,7 +141,7 @@ fn follow(follows_values: bool, requests: &[Request]) {
     let mut follow = Follow::new(Source::named(object), at(now), 7);
     let list =
         json!({"metadata": {"resourceVersion": "1"}, "items": [{"metadata": server.metadata()}]});
-    let listing = Listing::parse(list.to_string().as_bytes(), "app").unwrap();
+    let listing = ObjectsPage::parse(list.to_string().as_bytes()).unwrap();
     assert_eq!(follow.listed(at(now), Ok(listing)), None);
     assert!(follow.next(at(now).mono).is_some());
     follow.opened(at(now).mono);
@@ -152,7 +152,7 @@ fn follow(follows_values: bool, requests: &[Request]) {
             continue;
         }
         let line = json!({"type": "MODIFIED", "object": {"metadata": server.metadata()}});
-        let event = WatchEvent::parse(line.to_string().as_bytes(), "app").unwrap().unwrap();
+        let event = WatchEvent::parse(line.to_string().as_bytes()).unwrap().unwrap();
         let news = follow.event(at(now), event.clone());
         let is_edit = matches!(news, Some(News::Edit(_)));
         if done.changes_content {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const CRATES: [&str; 3] = ["crates/config/src", "crates/core/src", "crates/tools/src"];
 
 /// Modules without I/O and clocks.
-const PURE: [&str; 32] = [
+const PURE: [&str; 30] = [
     "crates/core/src",
     "crates/tools/src",
     "src/admin/page.rs",
@@ -22,8 +22,6 @@ const PURE: [&str; 32] = [
     "src/cluster/eager",
     "src/cluster/events.rs",
     "src/cluster/identity.rs",
-    "src/cluster/managed_fields.rs",
-    "src/cluster/metadata.rs",
     "src/cluster/own_pod.rs",
     "src/cluster/rights.rs",
     "src/cluster/sources.rs",

@@ -21,7 +21,6 @@ mod syncs;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::metadata::{Listing, WatchEvent};
 use super::sources::Source;
 use failing::Failing;
 use follow::{Follow, News, Next};
@@ -29,6 +28,7 @@ use podnudge_config::ObjectName;
 use podnudge_core::api_error::{ApiError, api_server};
 use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::event::ApiServer;
+use podnudge_core::objects::{ObjectsPage, WatchEvent};
 use podnudge_core::pace::Pace;
 use podnudge_core::reason::Reason;
 use podnudge_core::status::{EagerSyncStatus, Histogram, ObjectStatus};
@@ -56,7 +56,7 @@ pub enum EagerAnswer {
     /// The objects behind the watched paths.
     Found(Result<Vec<Source>, ApiError>),
     /// The state of the object with this number.
-    Listed(usize, Result<Listing, ApiError>),
+    Listed(usize, Result<ObjectsPage, ApiError>),
     /// Its watch has begun.
     Opened(usize),
     /// A line of its watch.

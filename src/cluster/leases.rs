@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::api::Api;
@@ -11,8 +10,7 @@ use super::call::{LEASES, Verb};
 use crate::exchange::lines::{Reader, read_lines};
 use podnudge_core::api_error::ApiError;
 use podnudge_core::event::{ApiServer, RuleId};
-use podnudge_core::reason::Reason;
-use podnudge_core::shown;
+use podnudge_core::objects::Line;
 use podnudge_core::slots::{Lease, LeaseRequest};
 
 /// The most bytes of a Lease. It has some 2 KiB, but whoever may write it can add 256 KiB of annotations, which JSON
@@ -138,33 +136,14 @@ impl Reader for Lines<'_> {
 
 /// Reads a line; `None` for what says nothing of the Lease.
 pub(super) fn parse(line: &[u8]) -> Result<Option<LeaseSeen>, ApiError> {
-    let is_none = |why: &str| {
-        ApiError::Unusable(Reason::new(format!("a line of the watch is no event: {why}")))
-    };
-    let event: Value = serde_json::from_slice(line).map_err(|error| is_none(&error.to_string()))?;
-    let Value::Object(mut event) = event else { return Err(is_none("not an object")) };
-    let kind = event.remove("type");
-    let object = event.remove("object").unwrap_or_default();
-    match kind.as_ref().and_then(Value::as_str) {
-        Some("ADDED" | "MODIFIED") => {
+    Ok(match Line::parse(line)? {
+        Some(Line::Present(object)) => {
             let lease = Lease::of(object).map_err(ApiError::Unusable)?;
-            Ok(Some(LeaseSeen::State(Some(Arc::new(lease)))))
+            Some(LeaseSeen::State(Some(Arc::new(lease))))
         }
-        Some("DELETED") => Ok(Some(LeaseSeen::State(None))),
-        Some("ERROR") => {
-            let message = object.get("message").and_then(Value::as_str).unwrap_or_default();
-            let message = shown::one_line(message.as_bytes());
-            let reason = Reason::new(format!("the API server ended the watch: {message}"));
-            Err(match object.get("code").and_then(Value::as_u64) {
-                Some(410) => ApiError::Gone(reason),
-                Some(429) => ApiError::Throttled(reason, None),
-                _ => ApiError::Failed(reason, None),
-            })
-        }
-        // A later Kubernetes may have more types.
-        Some(_) => Ok(None),
-        None => Err(is_none("it has no type")),
-    }
+        Some(Line::Deleted(_)) => Some(LeaseSeen::State(None)),
+        Some(Line::Bookmark(_)) | None => None,
+    })
 }
 
 #[cfg(test)]

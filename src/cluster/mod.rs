@@ -5,8 +5,7 @@
 //! read the token, the CA certificates and the namespace of the pod's service account for each, and nothing else here
 //! does I/O. `rights.rs` has the rights that each feature needs. The protocol by which
 //! replicas share slots is in the core (`slots.rs` there), and `identity.rs` says under which name a podnudge holds them. `eager.rs` follows the objects behind the
-//! volumes, whose names `sources.rs` and whose metadata `metadata.rs` reads; `managed_fields.rs` tells edits of content from
-//! others. `sync.rs` has the requests of `podnudge sync`. `events.rs` says which facts become
+//! volumes, whose names `sources.rs` reads, and whose metadata the core (`objects.rs` there). `sync.rs` has the requests of `podnudge sync`. `events.rs` says which facts become
 //! Events. Changes Leases and one annotation of podnudge's own pod, evicts that, and creates Events about it.
 //!
 //! Each user of it has a file in `run/api/` with an access of its own (`run/api/access.rs`), whose requests end when
@@ -24,8 +23,6 @@ mod events;
 mod fuzz;
 mod identity;
 mod leases;
-mod managed_fields;
-mod metadata;
 mod objects;
 mod own_pod;
 mod reviews;
@@ -39,8 +36,6 @@ pub use endpoint_slices::Listed;
 pub use events::{EventReason, EventsFact, PodEvent, PodEvents, of_fact, of_slot};
 pub use identity::unknown_pod;
 pub use leases::{LeaseSeen, LeaseWatch};
-pub use managed_fields::Writers;
-pub use metadata::{Listing, Metadata, WatchEvent};
 pub use own_pod::OwnPod;
 pub use rights::{Feature, Need, Right, Rights, RightsPreflight, needs, object_rights};
 pub use sources::Source;

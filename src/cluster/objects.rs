@@ -10,11 +10,11 @@ use tokio::sync::{Semaphore, mpsc};
 use super::api::Api;
 use super::call::{CONFIG_MAPS, Kind, PODS, SECRETS, Verb};
 use super::eager::EagerAnswer;
-use super::metadata::{Listing, WatchEvent};
 use super::sources::{self, Source};
 use crate::exchange::lines::{Reader, read_lines};
 use podnudge_config::{ObjectKind, ObjectName};
 use podnudge_core::api_error::ApiError;
+use podnudge_core::objects::{ObjectsPage, WatchEvent};
 
 /// The annotation by which the pod is changed, so that the kubelet syncs it.
 const ANNOTATION: &str = "podnudge.io/sync";
@@ -47,13 +47,15 @@ impl Api {
     ///
     /// # Errors
     /// If the server does not carry it out.
-    pub async fn list_metadata(&self, object: &ObjectName) -> Result<Listing, ApiError> {
+    pub async fn list_metadata(&self, object: &ObjectName) -> Result<ObjectsPage, ApiError> {
         let query = vec![("fieldSelector", format!("metadata.name={}", object.name))];
         let call = self.call(kind(object), &object.name, Verb::List, query)?;
         // Nobody closes it.
         let _turn = LISTS.acquire().await;
         let answer = self.send(&call, None, LIMIT, LARGEST_METADATA).await?;
-        Listing::parse(&answer, &object.name).map_err(|reason| call.failed(&reason))
+        let mut page = ObjectsPage::parse(&answer).map_err(|reason| call.failed(&reason))?;
+        page.objects.retain(|found| found.name == object.name);
+        Ok(page)
     }
 
     /// Watches the metadata of one object from this version, for this time, and sends what comes to `events`,
@@ -127,7 +129,12 @@ impl Reader for Lines<'_> {
     }
 
     async fn line(&mut self, line: &[u8]) -> bool {
-        match WatchEvent::parse(line, self.name) {
+        match WatchEvent::parse(line) {
+            Ok(Some(WatchEvent::Present(object) | WatchEvent::Deleted(object)))
+                if object.name != self.name =>
+            {
+                true
+            }
             Ok(Some(event)) => self.tell(EagerAnswer::Event(self.number, event)).await,
             Ok(None) => true,
             Err(error) => {

@@ -9,11 +9,9 @@ use super::api::Api;
 use super::call::{CONFIG_MAPS, Call, LEASES, PODS, SECRETS, Verb};
 use crate::exchange::items::{Cut, read_items};
 use podnudge_core::api_error::ApiError;
+use podnudge_core::objects::{Metadata, ObjectsPage, PageEnd, WatchEvent};
 use podnudge_core::reason::Reason;
-use podnudge_core::sync::{
-    Answer, DuePod, Followed, LeaseAsk, ObjectEvent, ObjectState, ObjectsPage, PageEnd, PodsPage,
-    SyncLease, Targets,
-};
+use podnudge_core::sync::{Answer, DuePod, Followed, LeaseAsk, PodsPage, SyncLease, Targets};
 
 /// How many objects or pods are listed with one request.
 const PAGE: &str = "500";
@@ -60,7 +58,7 @@ impl Api {
         let query = query.chain(next.map(|next| ("continue", next))).collect();
         let call = self.follow(followed, Verb::List, query)?;
         let (mut objects, mut odd) = (Vec::new(), None);
-        let mut take = |item: &[u8]| match ObjectState::parse(item) {
+        let mut take = |item: &[u8]| match Metadata::parse(item) {
             Ok(object) => {
                 objects.push(object);
                 true
@@ -99,7 +97,7 @@ impl Api {
         let mut take = |line: &[u8]| {
             let answer = match line {
                 [] => Answer::Opened(number),
-                line => match ObjectEvent::parse(line) {
+                line => match WatchEvent::parse(line) {
                     Ok(Some(event)) => Answer::Event(number, event),
                     Ok(None) => return true,
                     Err(error) => {

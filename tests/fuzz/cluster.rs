@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::metadata::{Listing, Metadata, WatchEvent};
 use super::sources;
 use crate::fuzz::{Target, assert_harmless, assert_reason, fuzz, words};
 use podnudge_core::clock::UnixTime;
+use podnudge_core::objects::{Metadata, ObjectsPage, WatchEvent};
 use podnudge_core::slots::Lease;
 
 const LEASES: &[&str] = &[
@@ -56,12 +56,14 @@ const OBJECTS: &[&str] = &[
 #[test]
 fn what_is_read_of_objects_is_bounded_and_harmless() {
     let harmless = |metadata: &Metadata| {
-        assert!((1..=256).contains(&metadata.uid.len()));
-        assert!((1..=256).contains(&metadata.version.len()));
+        let Metadata { name, state } = metadata;
+        for text in [name, &state.uid, &state.version] {
+            assert!((1..=256).contains(&text.len()));
+        }
     };
     let target = Target { dictionary: words("objects"), ..Target::new("objects", OBJECTS) };
     fuzz(target, move |input| {
-        let event = match WatchEvent::parse(input, "app") {
+        let event = match WatchEvent::parse(input) {
             Ok(event) => {
                 match &event {
                     Some(WatchEvent::Present(it) | WatchEvent::Deleted(it)) => harmless(it),
@@ -72,10 +74,10 @@ fn what_is_read_of_objects_is_bounded_and_harmless() {
             }
             Err(error) => assert_reason(error.reason()),
         };
-        let list = match Listing::parse(input, "app") {
+        let list = match ObjectsPage::parse(input) {
             Ok(list) => {
-                list.object.iter().for_each(harmless);
-                list.object.is_some().to_string()
+                list.objects.iter().for_each(harmless);
+                (!list.objects.is_empty()).to_string()
             }
             Err(reason) => assert_reason(&reason),
         };

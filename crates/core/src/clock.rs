@@ -45,6 +45,14 @@ pub(crate) const CLOCK_MARGIN: Duration = Duration::from_millis(20);
 pub struct UnixTime(pub Duration);
 
 impl UnixTime {
+    /// Reads a time as Kubernetes writes it, in whole seconds.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let time = humantime::parse_rfc3339(text).ok()?;
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Some(Self(Duration::from_secs(since.as_secs())))
+    }
+
     /// The time from `earlier` to this one; zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {

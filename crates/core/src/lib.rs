@@ -28,6 +28,7 @@ mod machine;
 pub mod memory;
 mod mounts;
 mod neighbours;
+pub mod objects;
 pub mod pace;
 mod permit;
 mod policy;

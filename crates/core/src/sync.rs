@@ -2,7 +2,8 @@
 //! (`run/sync.rs` of the package podnudge).
 //!
 //! - One of the replicas is the leader (`election.rs`); the others only look at its Lease.
-//! - The leader follows the metadata of the ConfigMaps, and of the named Secrets (`follow.rs`, `content.rs`).
+//! - The leader follows the metadata of the ConfigMaps, and of the named Secrets (`follow.rs`, and
+//!   `objects.rs` of the core).
 //! - When content was edited, it lists the pods and annotates those that mount it (`pass.rs`, `pods.rs`), at a bounded
 //!   rate (`throttle.rs`): the kubelet syncs a pod that has changed. No pod is kept.
 //! - The Lease has the edits that are not done (`edits.rs`), and a pod's annotation those for which it was annotated: a
@@ -10,7 +11,6 @@
 //!
 //! Nothing depends on it: without it, the kubelet syncs each pod every 60 to 90 s, as ever.
 
-mod content;
 mod edits;
 mod election;
 mod failing;
@@ -26,10 +26,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::clock::{Moment, Now};
+use crate::objects::Metadata;
 use crate::pace::Pace;
 use crate::reason::Reason;
 use crate::status::Histogram;
-pub use content::{Content, ObjectEvent, ObjectState, ObjectsPage, PageEnd};
 pub use edits::{Edit, Object, ObjectKind, Target};
 pub use election::LeaseAsk;
 use election::{Election, Turn};
@@ -265,9 +265,9 @@ impl Sync {
         for learnt in learnt {
             match learnt {
                 Learnt::Found(_) if work.is_first => {}
-                Learnt::Found(state) => {
-                    let at = state.content.edited_at();
-                    let object = Object { kind, name: state.name };
+                Learnt::Found(Metadata { name, state }) => {
+                    let at = state.content_at();
+                    let object = Object { kind, name };
                     if let Some(edit) = work.edits.find(&object, at, &state.version, now.wall) {
                         self.edits += 1;
                         has_changed = true;
@@ -276,11 +276,11 @@ impl Sync {
                         work.add(now, object, edit, late);
                     }
                 }
-                Learnt::Edited(state, dated) => {
+                Learnt::Edited(Metadata { name, state }, dated) => {
                     self.edits += 1;
                     has_changed = true;
-                    let object = Object { kind, name: state.name };
-                    let content_at = state.content.edited_at();
+                    let object = Object { kind, name };
+                    let content_at = state.content_at();
                     let is_dated = dated == Dated::Yes;
                     let edit = Edit { id: state.version, content_at, is_dated };
                     self.facts.push_back(SyncFact::Edited(object.clone(), now.wall));

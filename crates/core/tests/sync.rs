@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now, UnixTime};
+use podnudge_core::objects::{Metadata, ObjectsPage, PageEnd, WatchEvent};
 use podnudge_core::random::Random;
 use podnudge_core::reason::Reason;
 use podnudge_core::sync::{
-    ANNOTATION, Answer, Content, DuePod, LeaseAsk, ObjectEvent, ObjectState, ObjectsPage, PageEnd,
-    PodsPage, Request, Settings, Sync, SyncLease, Targets,
+    ANNOTATION, Answer, DuePod, LeaseAsk, PodsPage, Request, Settings, Sync, SyncLease, Targets,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -103,12 +103,20 @@ impl World {
         self.replicas.iter().position(is_leading)
     }
 
-    fn state(&self, map: usize) -> ObjectState {
+    fn state(&self, map: usize) -> Metadata {
         let (second, _, change) = self.maps[map];
-        let at = UnixTime(Duration::from_secs(second));
-        let content = Content::Edited { at, others: self.labels[map] };
-        let version = change.to_string();
-        ObjectState { name: format!("map-{map}"), uid: format!("u{map}"), version, content }
+        let entry = |fields: &str, second: u64| {
+            let time = UnixTime(Duration::from_secs(second)).to_string();
+            json!({"manager": fields, "time": time, "fieldsV1": {fields: {}}})
+        };
+        let labelled = self.labels[map];
+        let label = (labelled > 0).then(|| entry("f:metadata", labelled));
+        let entries: Vec<_> = label.into_iter().chain([entry("f:data", second)]).collect();
+        let object = json!({"metadata": {
+            "name": format!("map-{map}"), "uid": format!("u{map}"),
+            "resourceVersion": change.to_string(), "managedFields": entries,
+        }});
+        Metadata::parse(object.to_string().as_bytes()).expect("it is an object")
     }
 
     fn edit(&mut self, map: usize) {
@@ -125,7 +133,7 @@ impl World {
     }
 
     fn tell(&mut self, map: usize) {
-        let event = ObjectEvent::Present(self.state(map));
+        let event = WatchEvent::Present(self.state(map));
         for replica in 0..self.watches.len() {
             for epoch in self.watches[replica].clone() {
                 let delay = self.now + self.random.below(20 * MILLI);
@@ -209,7 +217,7 @@ impl World {
                 let since: u64 = version.parse().expect("a version");
                 let missed = (0..MAPS).filter(|map| self.maps[*map].2 > since);
                 let missed =
-                    missed.map(|map| Answer::Event(0, ObjectEvent::Present(self.state(map))));
+                    missed.map(|map| Answer::Event(0, WatchEvent::Present(self.state(map))));
                 std::iter::once(Answer::Opened(0)).chain(missed).collect()
             }
             Request::Pods(..) if is_refused => vec![Answer::Pods(Err(throttled()))],

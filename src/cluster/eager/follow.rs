@@ -4,17 +4,16 @@
 //! else (410 Gone, a connection that broke off, a line that is no event) the object is listed again, and
 //! compared with what was known. Versions are compared for equality only, as Kubernetes requires.
 //!
-//! A change that a watch tells is one request, and `managed_fields.rs` says whether it was one for the content. Between two
-//! lists there may have been several: another version counts as an edit of the content.
+//! A change that a watch tells is one request, and the core (`objects.rs` there) says whether it was one for the content.
+//! Between two lists there may have been several: another version counts as an edit of the content.
 
 use std::time::Duration;
 
 use super::failing::Failing;
-use crate::cluster::managed_fields::{Cause, Writers};
-use crate::cluster::metadata::{Listing, Metadata, WatchEvent};
 use crate::cluster::sources::Source;
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now, UnixTime};
+use podnudge_core::objects::{Metadata, ObjectsPage, State, WatchEvent};
 use podnudge_core::pace::Pace;
 
 /// How long the server is asked to keep a watch: between this and half as long again, so that the watches of
@@ -22,8 +21,6 @@ use podnudge_core::pace::Pace;
 const WATCH_TIME: Duration = Duration::from_mins(5);
 /// A watch that ends earlier has failed, however it ended.
 const SHORTEST_WATCH: Duration = Duration::from_secs(10);
-/// So long after an edit of the content, another one may have the same time: the API server writes whole seconds.
-const SAME_SECOND: Duration = Duration::from_secs(2);
 
 /// One object.
 #[derive(Debug)]
@@ -47,11 +44,7 @@ enum Known {
     /// It was not listed yet.
     Nothing,
     Missing,
-    Present {
-        uid: String,
-        version: String,
-        writers: Option<Writers>,
-    },
+    Present(State),
 }
 
 #[derive(Debug)]
@@ -136,13 +129,19 @@ impl Follow {
         matches!(self.step, Doing::Watching(..))
     }
 
-    pub(super) fn listed(&mut self, now: Now, answer: Result<Listing, ApiError>) -> Option<News> {
+    /// The page has this object, if it exists.
+    pub(super) fn listed(
+        &mut self,
+        now: Now,
+        answer: Result<ObjectsPage, ApiError>,
+    ) -> Option<News> {
         match answer {
-            Ok(Listing { version, object }) => {
+            Ok(ObjectsPage { objects, end }) => {
+                let (version, object) = (end.version, objects.into_iter().next());
                 self.step = Doing::Watch(now.mono, version.clone());
                 // It was changed at some time since it was known; the server knows when.
                 let since = self.current_at.wall;
-                let edited_at = object.as_ref().and_then(|object| object.edited_at);
+                let edited_at = object.as_ref().and_then(|object| object.state.content_at());
                 let edited_at = edited_at.filter(|at| (since..=now.wall).contains(at));
                 let known = object.map_or(Known::Missing, Known::of);
                 self.current_at = now;
@@ -180,16 +179,15 @@ impl Follow {
                 self.current_at = now;
                 return None;
             }
-            WatchEvent::Present(metadata) => (metadata.version.clone(), Known::of(metadata)),
-            WatchEvent::Deleted(metadata) => (metadata.version, Known::Missing),
+            WatchEvent::Present(object) => (object.state.version.clone(), Known::of(object)),
+            WatchEvent::Deleted(object) => (object.state.version, Known::Missing),
         };
         version.clone_from(&seen);
         self.current_at = now;
         if known.is(&self.known) {
             return None;
         }
-        let is_recent = now.mono.since(self.content_at) < SAME_SECOND;
-        if known.keeps_content(&self.known, is_recent) {
+        if known.keeps_content(&self.known, now.mono.since(self.content_at)) {
             self.known = known;
             return Some(News::NotContent);
         }
@@ -244,38 +242,25 @@ impl Follow {
 }
 
 impl Known {
-    fn of(metadata: Metadata) -> Self {
-        let Metadata { uid, version, writers, .. } = metadata;
-        Self::Present { uid, version, writers }
+    fn of(object: Metadata) -> Self {
+        Self::Present(object.state)
     }
 
     /// Whether it is the same state.
     fn is(&self, other: &Self) -> bool {
         match (self, other) {
-            (
-                Self::Present { uid, version, .. },
-                Self::Present { uid: other_uid, version: other_version, .. },
-            ) => (uid, version) == (other_uid, other_version),
+            (Self::Present(state), Self::Present(other)) => state.is(other),
             _ => self == other,
         }
     }
 
-    /// Whether a request that has made this state out of the one before has surely left the content as it was.
-    /// `is_recent`: the content may have changed in the same second before.
-    fn keeps_content(&self, before: &Self, is_recent: bool) -> bool {
-        let (
-            Self::Present { uid, writers: Some(writers), .. },
-            Self::Present { uid: uid_before, writers: Some(writers_before), .. },
-        ) = (self, before)
-        else {
-            return false;
-        };
-        uid == uid_before
-            && match writers.cause(writers_before) {
-                Cause::Content => false,
-                Cause::OtherWriter => true,
-                Cause::Removal => !is_recent,
-            }
+    /// Whether the one request that has made this state out of the one before has surely left the content as it was. That
+    /// content was learned so long ago.
+    fn keeps_content(&self, before: &Self, age: Duration) -> bool {
+        match (self, before) {
+            (Self::Present(state), Self::Present(before)) => state.keeps_content(before, age),
+            _ => false,
+        }
     }
 }
 

@@ -2,13 +2,16 @@
 //!
 //! A watch that the server ends by itself is continued from the last version that it told. After anything else the
 //! objects are listed again, and compared with what was known. Versions are compared for equality only.
+//!
+//! A change that a watch tells is one request, and `objects/writers.rs` says whether it was one for the content. Between
+//! two lists there may have been several: another version counts as an edit of the content.
 
 use std::time::Duration;
 
-use super::content::{Content, ObjectEvent, ObjectState, ObjectsPage};
 use super::failing::{Failing, needs_a_person};
 use crate::api_error::ApiError;
 use crate::clock::Moment;
+use crate::objects::{Metadata, ObjectsPage, State, WatchEvent};
 use crate::pace::{LONGEST_RETRY, Pace};
 
 /// How long the server is asked to keep a watch: between this and twice as long.
@@ -17,7 +20,7 @@ const WATCH_TIME: Duration = Duration::from_mins(5);
 const SHORTEST_WATCH: Duration = Duration::from_secs(10);
 /// The first wait after a failed watch is between half of it and all of it.
 const AFTER_FAILURE: Duration = Duration::from_secs(4);
-/// The most objects that are known: each needs some 200 bytes.
+/// The most objects that are known: each needs some 250 bytes.
 const MOST_OBJECTS: usize = 10_000;
 
 #[derive(Debug)]
@@ -38,9 +41,9 @@ pub(super) struct Follow {
 #[derive(Debug)]
 struct Known {
     name: String,
-    uid: String,
-    version: String,
-    content: Content,
+    state: State,
+    /// When its content was learnt.
+    content_at: Moment,
     round: u32,
 }
 
@@ -68,11 +71,18 @@ pub(super) enum Next {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Learnt {
     /// It was there already when this podnudge became the leader.
-    Found(ObjectState),
+    Found(Metadata),
     /// Its content was edited, or it was created.
-    Edited(ObjectState, Dated),
+    Edited(Metadata, Dated),
     /// It was deleted.
     Deleted(String),
+}
+
+/// What has told a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    List,
+    Watch,
 }
 
 /// Whether the API server has recorded the time of an edit, or only an earlier one.
@@ -141,8 +151,9 @@ impl Follow {
                 return Vec::new();
             }
         };
+        let found = page.objects.into_iter();
         let mut learnt: Vec<Learnt> =
-            page.objects.into_iter().filter_map(|state| self.learn(state)).collect();
+            found.filter_map(|object| self.learn(now, object, By::List)).collect();
         if let Some(next) = page.end.next {
             self.step = Step::List(now, Some(next));
             return learnt;
@@ -164,22 +175,22 @@ impl Follow {
         }
     }
 
-    pub(super) fn event(&mut self, now: Moment, event: ObjectEvent) -> Option<Learnt> {
+    pub(super) fn event(&mut self, now: Moment, event: WatchEvent) -> Option<Learnt> {
         let Step::Watching(since, version) = &mut self.step else { return None };
         if now.since(*since) >= SHORTEST_WATCH {
             self.pace.answered();
         }
         match event {
-            ObjectEvent::Bookmark(seen) => {
+            WatchEvent::Bookmark(seen) => {
                 *version = seen;
                 None
             }
-            ObjectEvent::Present(state) => {
-                version.clone_from(&state.version);
-                self.learn(state)
+            WatchEvent::Present(object) => {
+                version.clone_from(&object.state.version);
+                self.learn(now, object, By::Watch)
             }
-            ObjectEvent::Deleted(name, seen) => {
-                *version = seen;
+            WatchEvent::Deleted(Metadata { name, state }) => {
+                *version = state.version;
                 let place = self.place(&name).ok()?;
                 self.known.remove(place);
                 Some(Learnt::Deleted(name))
@@ -234,52 +245,62 @@ impl Follow {
     }
 
     /// Takes over a state.
-    fn learn(&mut self, state: ObjectState) -> Option<Learnt> {
-        let round = self.round;
-        let place = self.place(&state.name);
+    fn learn(&mut self, now: Moment, object: Metadata, by: By) -> Option<Learnt> {
+        let (round, state) = (self.round, &object.state);
+        let place = self.place(&object.name);
         if let Some(known) = place.ok().and_then(|place| self.known.get_mut(place)) {
             known.round = round;
-            if known.version == state.version {
+            if state.is(&known.state) {
                 return None;
             }
-            let is_new = known.uid != state.uid;
-            let is_edited = is_new || known.content.is_edited_in(state.content);
-            let is_dated = is_new || known.content.edited_at() != state.content.edited_at();
-            known.uid.clone_from(&state.uid);
-            known.version.clone_from(&state.version);
-            known.content = state.content;
-            let dated = if is_dated { Dated::Yes } else { Dated::No };
-            return is_edited.then_some(Learnt::Edited(state, dated));
+            let age = now.since(known.content_at);
+            let is_edit = by == By::List || !state.keeps_content(&known.state, age);
+            let before = std::mem::replace(&mut known.state, state.clone());
+            if !is_edit {
+                return None;
+            }
+            known.content_at = now;
+            let is_dated = before.uid != state.uid || before.content_at() != state.content_at();
+            return Some(Learnt::Edited(object, if is_dated { Dated::Yes } else { Dated::No }));
         }
         if self.known.len() >= MOST_OBJECTS {
             self.is_full = true;
             return None;
         }
-        let ObjectState { name, uid, version, content } = state.clone();
+        let Metadata { name, state } = object.clone();
         let place = place.unwrap_or_else(|place| place);
-        self.known.insert(place, Known { name, uid, version, content, round });
-        Some(if self.is_known { Learnt::Edited(state, Dated::Yes) } else { Learnt::Found(state) })
+        self.known.insert(place, Known { name, state, content_at: now, round });
+        Some(if self.is_known { Learnt::Edited(object, Dated::Yes) } else { Learnt::Found(object) })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::clock::UnixTime;
+    use crate::objects::PageEnd;
     use crate::reason::Reason;
-    use crate::sync::content::PageEnd;
 
     fn at(seconds: u64) -> Moment {
         Moment(Duration::from_secs(100 + seconds))
     }
 
-    fn state(name: &str, version: &str, edited: u64, others: u64) -> ObjectState {
-        let content = Content::Edited { at: UnixTime(Duration::from_secs(edited)), others };
-        let version = version.to_owned();
-        ObjectState { name: name.to_owned(), uid: "u".to_owned(), version, content }
+    /// The content was edited in this second, and a label in that one, if it has any.
+    fn state(name: &str, version: &str, edited: u64, label: u64) -> Metadata {
+        let entry = |fields: &str, second: u64| {
+            let time = UnixTime(Duration::from_secs(second)).to_string();
+            json!({"manager": fields, "time": time, "fieldsV1": {fields: {}}})
+        };
+        let mut entries = vec![entry("f:data", edited)];
+        entries.extend((label > 0).then(|| entry("f:metadata", label)));
+        let object = json!({"metadata":
+            {"name": name, "uid": "u", "resourceVersion": version, "managedFields": entries}});
+        Metadata::parse(object.to_string().as_bytes()).expect("it is an object")
     }
 
-    fn page(objects: Vec<ObjectState>, next: Option<&str>) -> ObjectsPage {
+    fn page(objects: Vec<Metadata>, next: Option<&str>) -> ObjectsPage {
         let end = PageEnd { version: "50".to_owned(), next: next.map(str::to_owned) };
         ObjectsPage { objects, end }
     }
@@ -302,8 +323,7 @@ mod tests {
     #[test]
     fn only_edits_of_content_are_told() {
         let mut follow = watched();
-        let mut tell = |state: ObjectState| match follow.event(at(20), ObjectEvent::Present(state))
-        {
+        let mut tell = |state: Metadata| match follow.event(at(20), WatchEvent::Present(state)) {
             Some(Learnt::Edited(_, dated)) => Some(dated),
             _ => None,
         };
@@ -313,7 +333,7 @@ mod tests {
         assert_eq!(tell(state("a", "54", 9, 0)), Some(Dated::No), "twice within a second");
         assert_eq!(tell(state("a", "54", 9, 0)), None, "told twice");
         assert_eq!(tell(state("new", "57", 9, 0)), Some(Dated::Yes));
-        let gone = ObjectEvent::Deleted("new".to_owned(), "58".to_owned());
+        let gone = WatchEvent::Deleted(state("new", "58", 9, 0));
         assert_eq!(follow.event(at(32), gone), Some(Learnt::Deleted("new".to_owned())));
     }
 
@@ -339,7 +359,7 @@ mod tests {
     #[test]
     fn a_watch_that_ends_by_itself_goes_on_from_the_last_version() {
         let mut follow = watched();
-        follow.event(at(30), ObjectEvent::Bookmark("90".to_owned()));
+        follow.event(at(30), WatchEvent::Bookmark("90".to_owned()));
         follow.ended(at(60), &Ok(()));
         assert!(matches!(follow.next(at(60)), Some(Next::Watch(version, _)) if version == "90"));
         follow.opened(at(60));
@@ -356,7 +376,7 @@ mod tests {
         let mut follow = watched();
         for n in 0..=MOST_OBJECTS {
             let state = state(&format!("x{n}"), "70", 9, 0);
-            follow.event(at(20), ObjectEvent::Present(state));
+            follow.event(at(20), WatchEvent::Present(state));
         }
         assert_eq!((follow.objects(), follow.is_full), (MOST_OBJECTS, true));
     }

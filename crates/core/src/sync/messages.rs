@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::content::{ObjectEvent, ObjectsPage};
 use super::edits::Object;
 use super::election::LeaseAsk;
 use super::lease::SyncLease;
@@ -13,6 +12,7 @@ use super::pass::Counts;
 use super::pods::{DuePod, PodsPage, Targets};
 use crate::api_error::ApiError;
 use crate::clock::{Moment, UnixTime};
+use crate::objects::{ObjectsPage, WatchEvent};
 use crate::reason::Reason;
 use crate::status::Histogram;
 
@@ -65,7 +65,7 @@ pub enum Answer {
     /// A watch has begun.
     Opened(usize),
     /// A line of a watch.
-    Event(usize, ObjectEvent),
+    Event(usize, WatchEvent),
     /// The end of a watch.
     Ended(usize, Result<(), ApiError>),
     /// A part of the pods.

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::content::parse_time;
 use super::edits::{Edit, Object, ObjectKind, Target};
 use crate::clock::UnixTime;
 use crate::reason::Reason;
@@ -64,7 +63,7 @@ impl DuePod {
         }
         let annotation = text("/metadata/annotations/podnudge.io~1sync");
         let is_done = |mark: &str| annotation.split(BETWEEN).any(|done| done == mark);
-        let created = parse_time(text("/metadata/creationTimestamp"));
+        let created = UnixTime::parse(text("/metadata/creationTimestamp"));
         let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array);
         let mut objects: Vec<Object> =
             volumes.map(Vec::as_slice).unwrap_or_default().iter().flat_map(objects).collect();
@@ -111,7 +110,7 @@ mod tests {
     const MAP: &str = r#"{"name":"v","configMap":{"name":"app"}}"#;
 
     fn targets() -> Targets {
-        let at = parse_time("2026-01-01T00:01:00Z");
+        let at = UnixTime::parse("2026-01-01T00:01:00Z");
         let edit = |id: &str| Edit { id: id.to_owned(), content_at: at, is_dated: true };
         let object = |kind, name: &str| Object { kind, name: name.to_owned() };
         let targets = [

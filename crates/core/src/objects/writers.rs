@@ -10,28 +10,39 @@
 //! Entries do not say which of their fields were written: a writer of content that changes only its label counts as if
 //! it had changed the content.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::time::{Duration, SystemTime};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::num::NonZeroU32;
+use std::time::Duration;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::Value;
 
-use podnudge_core::clock::UnixTime;
+use crate::clock::UnixTime;
+
+/// So long after an edit of the content, another one may have the same time: the API server writes whole seconds.
+const SAME_SECOND: Duration = Duration::from_secs(2);
+/// The fields that are content. `stringData` of a Secret: the server turns it into `data`, but a writer that applies it
+/// owns it under this name.
+const CONTENT: [&str; 3] = ["f:data", "f:binaryData", "f:stringData"];
+/// What tells a writer from others, and when it has written last.
+const WRITER: [&str; 5] = ["manager", "operation", "apiVersion", "subresource", "time"];
 
 /// The entries of one state of an object, as numbers computed from them: they may be long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Writers {
+    count: NonZeroU32,
     /// From all entries.
     all: u64,
     /// From those that own content: the writer, the time, and which keys.
     of_content: u64,
-    /// How many others there are, and the newest of their times.
-    others: (usize, Option<UnixTime>),
+    /// The newest of their times, in seconds since the epoch; 0 if it is not known.
+    content_at: u64,
+    /// That of the others.
+    others_at: u64,
 }
 
 /// What has made a new state of an object out of the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
+enum Cause {
     /// An edit of the content, as far as can be told.
     Content,
     /// A writer that owns no content.
@@ -41,59 +52,47 @@ pub(super) enum Cause {
     Removal,
 }
 
-/// An entry, as the API server sends it.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Entry<'a> {
-    #[serde(default)]
-    manager: String,
-    #[serde(default)]
-    operation: String,
-    #[serde(default)]
-    api_version: String,
-    #[serde(default)]
-    subresource: String,
-    #[serde(default)]
-    time: Option<String>,
-    #[serde(borrow, default, rename = "fieldsV1")]
-    fields: Option<&'a RawValue>,
-}
-
-/// Of the fields, those that are content.
-#[derive(Deserialize)]
-struct Content<'a> {
-    #[serde(borrow, default, rename = "f:data")]
-    data: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "f:binaryData")]
-    binary: Option<&'a RawValue>,
-    /// Of a Secret: the server turns it into `data`, but a writer that applies it owns it under this name.
-    #[serde(borrow, default, rename = "f:stringData")]
-    text: Option<&'a RawValue>,
-}
-
 impl Writers {
     /// `None` without entries: then nothing is known.
-    pub(super) fn of(entries: &[Entry<'_>]) -> Option<Self> {
-        let mut writers = Self { all: 0, of_content: 0, others: (0, None) };
+    pub(super) fn of(entries: &[Value]) -> Option<Self> {
+        let count = NonZeroU32::new(u32::try_from(entries.len()).unwrap_or(u32::MAX))?;
+        let mut writers = Self { count, all: 0, of_content: 0, content_at: 0, others_at: 0 };
         for entry in entries {
-            let fields = entry.fields.map_or("", RawValue::get);
-            writers.all = writers.all.wrapping_add(entry.number(&[fields]));
-            if let Some(content) = entry.content() {
-                writers.of_content = writers.of_content.wrapping_add(entry.number(&content));
+            // Their order says nothing.
+            writers.all = writers.all.wrapping_add(number(entry));
+            let newest = if let Some(content) = content(entry) {
+                let writer = WRITER.map(|key| entry.get(key));
+                writers.of_content = writers.of_content.wrapping_add(number(&(writer, content)));
+                &mut writers.content_at
             } else {
-                let (count, newest) = writers.others;
-                writers.others = (count + 1, newest.max(entry.time()));
-            }
+                &mut writers.others_at
+            };
+            let time = entry.get("time").and_then(Value::as_str).and_then(UnixTime::parse);
+            *newest = time.unwrap_or_default().0.as_secs().max(*newest);
         }
-        (!entries.is_empty()).then_some(writers)
+        Some(writers)
     }
 
-    /// What has made this state out of the one before, with one request.
-    pub(super) fn cause(&self, before: &Self) -> Cause {
-        let ((count, newest), (count_before, newest_before)) = (self.others, before.others);
+    /// When the content was edited last, by the clock of the API server, in whole seconds. Before Kubernetes 1.25 this
+    /// does not follow each edit of a value.
+    pub(super) fn content_at(&self) -> Option<UnixTime> {
+        (self.content_at > 0).then_some(UnixTime(Duration::from_secs(self.content_at)))
+    }
+
+    /// Whether the one request that has made this state out of the one before has surely left the content as it was. That
+    /// content was learned so long ago.
+    pub(super) fn keeps_content(&self, before: &Self, age: Duration) -> bool {
+        match self.cause(before) {
+            Cause::Content => false,
+            Cause::OtherWriter => true,
+            Cause::Removal => age >= SAME_SECOND,
+        }
+    }
+
+    fn cause(&self, before: &Self) -> Cause {
         if self.of_content != before.of_content || self.all == before.all {
             Cause::Content
-        } else if newest > newest_before || count > count_before {
+        } else if self.others_at > before.others_at || self.count > before.count {
             Cause::OtherWriter
         } else {
             Cause::Removal
@@ -101,36 +100,21 @@ impl Writers {
     }
 }
 
-impl Entry<'_> {
-    pub(super) fn time(&self) -> Option<UnixTime> {
-        self.time.as_deref().and_then(parse_time)
+/// The content that the writer owns, if any. Fields that cannot be understood may be content.
+fn content(entry: &Value) -> Option<[Option<&Value>; 3]> {
+    let fields = entry.get("fieldsV1").filter(|fields| !fields.is_null())?;
+    if !fields.is_object() {
+        return Some([Some(fields), None, None]);
     }
-
-    /// The names of the content that the writer owns, if any. Fields that cannot be understood may be content.
-    fn content(&self) -> Option<[&str; 3]> {
-        let fields = self.fields?.get();
-        let Ok(Content { data, binary, text }) = serde_json::from_str(fields) else {
-            return Some([fields, "", ""]);
-        };
-        let names = [data, binary, text].map(|names| names.map_or("", RawValue::get));
-        names.iter().any(|names| !names.is_empty()).then_some(names)
-    }
-
-    /// Another number for each entry.
-    fn number(&self, fields: &[&str]) -> u64 {
-        let Self { manager, operation, api_version, subresource, time, .. } = self;
-        let mut hasher = DefaultHasher::new();
-        (manager, operation, api_version, subresource, time, fields).hash(&mut hasher);
-        hasher.finish()
-    }
+    let names = CONTENT.map(|key| fields.get(key).filter(|names| !names.is_null()));
+    names.iter().any(Option::is_some).then_some(names)
 }
 
-/// A time as Kubernetes writes it.
-pub(super) fn parse_time(text: &str) -> Option<UnixTime> {
-    let time = humantime::parse_rfc3339(text).ok()?;
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    // Whole seconds are what Kubernetes writes.
-    Some(UnixTime(Duration::from_secs(since.as_secs())))
+/// Another number for each value.
+fn number(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]
@@ -152,9 +136,9 @@ mod tests {
     }
 
     fn writers(entries: &[String]) -> Writers {
-        let entries: Vec<Entry<'_>> =
-            entries.iter().map(|entry| serde_json::from_str(entry).unwrap()).collect();
-        Writers::of(&entries).unwrap()
+        let entries: Vec<Value> =
+            entries.iter().map(|entry| serde_json::from_str(entry).expect("it is JSON")).collect();
+        Writers::of(&entries).expect("there are entries")
     }
 
     #[test]
@@ -229,7 +213,6 @@ mod tests {
     #[test]
     fn without_entries_nothing_is_known() {
         assert_eq!(Writers::of(&[]), None);
-        let empty: Entry<'_> = serde_json::from_str("{}").unwrap();
-        assert!(Writers::of(&[empty]).is_some());
+        assert!(Writers::of(&[serde_json::json!({})]).is_some());
     }
 }
