@@ -13,6 +13,7 @@ pub(crate) mod certificate;
 pub(crate) mod cgroups;
 pub(crate) mod http;
 pub(crate) mod kubelet;
+#[cfg(feature = "cluster")]
 pub(crate) mod managed_fields;
 pub(crate) mod manifests;
 pub(crate) mod memory;
