@@ -11,8 +11,8 @@
 /// | turn by the clock, slot | yes | yes | – | – |
 ///
 /// A rollback is begun by the rollout that failed, and does not pass the gate. A rollout whose action waited
-/// for something else needs a slot, and its turn, again (`rollout/permit.rs`), and so may the action of content
-/// that was good before (`rollout/permit.rs`).
+/// for something else needs a slot, and its turn, again, and so may the action of content that was good before
+/// (`rollout/permit.rs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     /// The content changed, or was on disk when podnudge started.

@@ -13,7 +13,7 @@
 //!   (`resourceVersion`).
 //! - A Lease that does not exist is created as one that nobody holds and that is not free (`lease::NOBODY`): whoever
 //!   held it when it was deleted has the time to find that out.
-//! - A digest that failed is written to the first Lease (`halts.rs`) before the slot is given back, and read
+//! - A digest that failed is written to the first Lease (`slots/halt.rs`) before the slot is given back, and read
 //!   after a slot was taken to act; a slot that is only kept does not depend on it.
 //!
 //! What makes it cheap:

@@ -267,7 +267,7 @@ impl Place {
         self.chosen = None;
     }
 
-    /// Another Lease than the home's was looked at. `is_taken_at_home`: whether another replica is next there.
+    /// Another Lease than the home's was looked at: it may be free, or have nobody who is next.
     pub(super) fn looked_elsewhere(
         &mut self,
         slot: usize,

@@ -94,7 +94,6 @@ impl Watching {
         let wait = match how {
             Err(error) if error.is_refusal() => REFUSED,
             Ok(()) if has_lasted => self.pace.jittered(RENEWAL),
-            // The version from which it should go on is too old for the server's memory: it begins anew at once.
             how => {
                 let asked_for = how.as_ref().err().and_then(ApiError::retry_after);
                 let wait = crate::backoff::doubled(RETRIES.0, self.failures, RETRIES.1);
