@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nix::sys::signal::Signal;
 
 use super::Identity;
-use super::handling::is_young;
+use super::handling::STARTUP_TIME;
 use podnudge_config::Rule;
 use podnudge_core::clock::Moment;
 use podnudge_core::command::Act;
@@ -73,9 +73,10 @@ impl Ends {
         let sent = place.map(|place| known.sent.swap_remove(place));
         let (Some(sent), Some((process, program))) = (sent, process) else { return };
         let started = process.started();
-        let has_same_content =
-            started > sent.at && act.fresh_after.is_some_and(|committed| started < committed);
-        if program == sent.program && has_same_content && !is_young(process) {
+        // One that was still starting when the other content came may have read that.
+        let has_run = |committed: Moment| committed.since(started) >= STARTUP_TIME;
+        let has_same_content = started > sent.at && act.fresh_after.is_some_and(has_run);
+        if program == sent.program && has_same_content {
             known.programs.push((sent.program, sent.signal));
         }
     }

@@ -13,7 +13,7 @@ use super::starter::is_foreign_supervisor;
 use podnudge_core::reason::Reason;
 
 /// A process without a handler that is younger than this may still be starting.
-const STARTUP_TIME: Duration = Duration::from_secs(10);
+pub(super) const STARTUP_TIME: Duration = Duration::from_secs(10);
 
 /// How a process treats a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
