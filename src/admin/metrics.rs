@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, text};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::registry::Unit;
 
 use super::process_metrics::OwnProcess;
 use super::series::{Kind, Series, Value, counter, encode_family, gauge};
@@ -40,17 +40,12 @@ const STATES: [(State, &str); 21] = [
 /// Renders all metrics.
 #[must_use]
 pub fn render(status: &Status, process: &OwnProcess) -> String {
-    let mut ours = Registry::with_prefix("podnudge");
-    ours.register_collector(Box::new(Snapshot(status.clone())));
-    let mut standard = Registry::with_prefix("process");
-    standard.register_collector(Box::new(*process));
-    let mut output = String::new();
-    // Writing to a `String` cannot fail.
-    _ = text::encode_registry(&mut output, &ours);
-    #[cfg(feature = "compat")]
-    super::reloader::encode(&mut output, status);
-    _ = text::encode(&mut output, &standard);
-    output
+    process.encode_after(Box::new(Snapshot(status.clone())), |output| {
+        #[cfg(feature = "compat")]
+        super::reloader::encode(output, status);
+        #[cfg(not(feature = "compat"))]
+        let _ = output;
+    })
 }
 
 /// OpenMetrics as the older Prometheus text format: a counter is declared by the name of its series, and

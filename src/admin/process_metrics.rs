@@ -1,8 +1,8 @@
 //! The standard metrics of a process, which all programs name alike. Pure.
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::registry::Unit;
+use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::registry::{Registry, Unit};
 
 use super::series::{Kind, Labels, Series, Value, encode_family};
 
@@ -21,6 +21,26 @@ pub struct OwnProcess {
     pub open_fds: Option<u64>,
     /// The limit on them; `None` also if there is no limit.
     pub max_fds: Option<u64>,
+}
+
+impl OwnProcess {
+    /// All metrics: podnudge's own, what `other` adds to them, and those of the process.
+    pub(super) fn encode_after(
+        self,
+        ours: Box<dyn Collector>,
+        other: impl FnOnce(&mut String),
+    ) -> String {
+        let mut registry = Registry::with_prefix("podnudge");
+        registry.register_collector(ours);
+        let mut standard = Registry::with_prefix("process");
+        standard.register_collector(Box::new(self));
+        let mut output = String::new();
+        // Writing to a `String` cannot fail.
+        _ = text::encode_registry(&mut output, &registry);
+        other(&mut output);
+        _ = text::encode(&mut output, &standard);
+        output
+    }
 }
 
 impl Collector for OwnProcess {

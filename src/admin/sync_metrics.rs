@@ -1,8 +1,8 @@
 //! The metrics of `podnudge sync`, in the OpenMetrics text format. Pure.
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, text};
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::registry::Unit;
 
 use super::process_metrics::OwnProcess;
 use super::series::{Kind, Series, Value, counter, encode_family, gauge};
@@ -12,15 +12,7 @@ use podnudge_core::sync::SyncStatus;
 /// Renders all metrics.
 #[must_use]
 pub fn render(status: &SyncStatus, process: &OwnProcess) -> String {
-    let mut ours = Registry::with_prefix("podnudge");
-    ours.register_collector(Box::new(Snapshot(status.clone())));
-    let mut standard = Registry::with_prefix("process");
-    standard.register_collector(Box::new(*process));
-    let mut output = String::new();
-    // Writing to a `String` cannot fail.
-    _ = text::encode_registry(&mut output, &ours);
-    _ = text::encode(&mut output, &standard);
-    output
+    process.encode_after(Box::new(Snapshot(status.clone())), |_| {})
 }
 
 #[derive(Debug)]
