@@ -8,6 +8,7 @@ use podnudge::cluster::{EagerAnswer, EagerFact, EagerRequest, EagerSync, Source,
 use podnudge_config::{ObjectKind, ObjectName};
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now, UnixTime};
+use podnudge_core::event::{Expected, VolumeId};
 use podnudge_core::objects::{Metadata, ObjectsPage, PageEnd, State, WatchEvent};
 use podnudge_core::reason::Reason;
 
@@ -188,6 +189,33 @@ fn the_annotation_is_repeated_three_times_with_longer_waits() {
     assert_eq!(at, [0, 2, 10, 40]);
     assert_eq!(sent[3].1, "configmap/app 12 4");
     assert_eq!(machine.facts.last(), Some(&EagerFact::GivenUp(app(), 4)));
+}
+
+#[test]
+fn the_volumes_of_an_edit_are_expected_to_be_written_until_they_are() {
+    let secret = named(ObjectKind::Secret, "tls");
+    let found = |paths: Option<Vec<usize>>, object: &ObjectName| {
+        let named = Source::named(object.clone());
+        Source { paths, ..named }
+    };
+    let mut machine = Machine::new(&[]);
+    machine.next();
+    assert_eq!(machine.sync.expected(), None, "they are not known");
+    let sources = vec![found(Some(vec![0, 2]), &app()), found(None, &secret)];
+    machine.answer(EagerAnswer::Found(Ok(sources)));
+    machine.next();
+    assert_eq!(machine.sync.expected(), None, "an edit would not be seen");
+    machine.watch_both();
+    assert_eq!(machine.sync.expected(), Some(Expected::default()));
+    machine.event(WatchEvent::Present(metadata("u", "12")));
+    let volumes = vec![VolumeId(0), VolumeId(2)];
+    assert_eq!(machine.sync.expected(), Some(Expected { volumes: volumes.clone(), others: 0 }));
+    machine.answer(EagerAnswer::Event(1, WatchEvent::Present(metadata("u", "13"))));
+    assert_eq!(machine.sync.expected(), Some(Expected { volumes, others: 1 }));
+    machine.committed(0);
+    assert_eq!(machine.sync.expected(), Some(Expected { volumes: Vec::new(), others: 1 }));
+    machine.answer(EagerAnswer::Ended(0, Ok(())));
+    assert_eq!(machine.sync.expected(), None);
 }
 
 /// Such as edits of an object whose volume podnudge reads through a subPath mount.

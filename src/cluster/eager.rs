@@ -27,7 +27,7 @@ use follow::{Follow, News, Next};
 use podnudge_config::ObjectName;
 use podnudge_core::api_error::{ApiError, api_server};
 use podnudge_core::clock::{Moment, Now, UnixTime};
-use podnudge_core::event::ApiServer;
+use podnudge_core::event::{ApiServer, Expected, VolumeId};
 use podnudge_core::objects::{ObjectsPage, WatchEvent};
 use podnudge_core::pace::Pace;
 use podnudge_core::reason::Reason;
@@ -229,6 +229,23 @@ impl EagerSync {
             }
         }
         self.report(now.mono);
+    }
+
+    /// Which watched paths will have other content soon, if every edit would be seen.
+    #[must_use]
+    pub fn expected(&self) -> Option<Expected> {
+        let is_blind = self.follows.is_empty() || !self.follows.iter().all(Follow::is_watched);
+        if self.search.is_some() || is_blind {
+            return None;
+        }
+        let mut expected = Expected::default();
+        for follow in self.syncs.pending().filter_map(|object| self.follows.get(object)) {
+            match &follow.source.paths {
+                Some(paths) => expected.volumes.extend(paths.iter().copied().map(VolumeId)),
+                None => expected.others += 1,
+            }
+        }
+        Some(expected)
     }
 
     /// The watched path with this number has other content since this time.

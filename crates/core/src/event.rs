@@ -67,6 +67,8 @@ pub enum Event {
     PodLooked(RuleId, u32, PodLook),
     /// What an answer of the API server, or that there was none, says of the server itself.
     ApiServer(ApiServer),
+    /// Which volumes the kubelet is about to write, whenever that changes; `None` if it is not known.
+    Expected(Option<Expected>),
     /// A person requests an action now, for one rule or for all.
     Trigger(Option<RuleId>),
     /// podnudge is stopping: start no new action.
@@ -80,6 +82,15 @@ pub enum ApiServer {
     Answers,
     /// There was no answer, or one of 5xx.
     Away,
+}
+
+/// The volumes that the kubelet is about to write: those of edits that no volume shows yet. It writes no others.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Expected {
+    /// These.
+    pub volumes: Vec<VolumeId>,
+    /// And so many of which it is not known which they are.
+    pub others: usize,
 }
 
 /// A condition of the gate that needs I/O.

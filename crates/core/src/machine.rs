@@ -152,6 +152,11 @@ impl Core {
                 self.with_rule(rule, |rule, out| rule.pod_looked(now, number, look, out));
             }
             Event::ApiServer(server) => self.api_server_seen(now, server),
+            Event::Expected(expected) => {
+                for rule in &mut self.rules {
+                    rule.source_mut().expect(expected.as_ref());
+                }
+            }
             Event::Trigger(Some(rule)) => {
                 self.with_rule(rule, |rule, out| rule.trigger(now, out));
             }

@@ -44,8 +44,8 @@ use crate::support::world::{self, EPOCH, Pod, World};
 use podnudge_core::clock::{Moment, UnixTime};
 use podnudge_core::command::Command;
 use podnudge_core::event::{
-    Absence, Acted, Alive, ApiServer, Checked, Event, PodLook, Proof, Reads, RuleId, SlotState,
-    Standing, VolumeId, Watch,
+    Absence, Acted, Alive, ApiServer, Checked, Event, Expected, PodLook, Proof, Reads, RuleId,
+    SlotState, Standing, VolumeId, Watch,
 };
 use podnudge_core::jitter::JitterBy;
 use podnudge_core::jitter::Replica;
@@ -306,6 +306,7 @@ fn shelving(rest: &str, place: &str) -> Shelving {
 }
 
 fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
+    let words = rest;
     let (volume, rest) = volume_of(rest);
     let reason = || Reason::new(rest);
     match verb {
@@ -350,6 +351,8 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "resyncs-hang" | "resyncs-answer" => world.resyncs_hang = verb == "resyncs-hang",
         "slots" => slots(world, rest, place),
         "api-server" => api_server(world, rest, place),
+        "kubelet-writes" => world.tell(Event::Expected(Some(expected(words, place)))),
+        "kubelet-writes-unknown" => world.tell(Event::Expected(None)),
         "trigger" => world.tell(Event::Trigger(None)),
         "problem" => {
             let is_blind = rest.starts_with("not mounted");
@@ -467,6 +470,19 @@ fn api_server(world: &mut World, rest: &str, place: &str) {
         "away" => ApiServer::Away,
         _ => panic!("{place}: unknown state of the API server"),
     }));
+}
+
+/// `v0` for a volume, `other` for one that is not known; nothing for none.
+fn expected(rest: &str, place: &str) -> Expected {
+    let mut expected = Expected::default();
+    for word in rest.split_whitespace() {
+        match word.strip_prefix('v').map(str::parse) {
+            Some(Ok(volume)) => expected.volumes.push(VolumeId(volume)),
+            None if word == "other" => expected.others += 1,
+            _ => panic!("{place}: unknown volume"),
+        }
+    }
+    expected
 }
 
 /// Sets what podnudge is told about its slot, now and from now on.

@@ -186,6 +186,11 @@ impl Syncs {
         ends
     }
 
+    /// The objects that no volume shows yet.
+    pub(super) fn pending(&self) -> impl Iterator<Item = usize> {
+        self.changes.iter().map(|change| change.object)
+    }
+
     /// Ends the changes for which enough was done, or that are old.
     pub(super) fn give_up(&mut self, now: Moment) -> Vec<End> {
         let is_over = |change: &mut Change| {

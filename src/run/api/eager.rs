@@ -1,5 +1,5 @@
 //! Eager sync: sends the requests of `cluster/eager.rs`, and passes on what comes of them, which volumes have
-//! new content, and what to report. Does nothing unless `[cluster]` has `eager-sync`.
+//! new content or are to have it soon, and what to report. Does nothing unless `[cluster]` has `eager-sync`.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ use crate::system::surroundings::Surroundings;
 use crate::volume::mounts;
 use podnudge_config::Config;
 use podnudge_core::clock::Moment;
-use podnudge_core::event::VolumeId;
+use podnudge_core::event::{Event, Expected, VolumeId};
 use podnudge_core::snapshot::{Generation, Snapshot};
 use podnudge_core::status::EagerSyncStatus;
 
@@ -37,6 +37,8 @@ struct Active {
     sender: mpsc::Sender<EagerAnswer>,
     answers: mpsc::Receiver<EagerAnswer>,
     withheld: Withheld,
+    /// What the core was told last.
+    expected: Option<Expected>,
 }
 
 impl EagerSyncing {
@@ -64,6 +66,7 @@ impl EagerSyncing {
             sender,
             answers,
             withheld: Withheld::default(),
+            expected: None,
         }))
     }
 
@@ -100,6 +103,16 @@ impl EagerSyncing {
         Some(self.0.as_ref()?.machine.status(clock::now().mono))
     }
 
+    /// Which volumes the kubelet is about to write, if that is news.
+    fn take_news(&mut self) -> Option<Event> {
+        let active = self.0.as_mut()?;
+        let expected = active.machine.expected();
+        (expected != active.expected).then(|| {
+            active.expected.clone_from(&expected);
+            Event::Expected(expected)
+        })
+    }
+
     /// podnudge is asked to stop: nothing of it is needed any more.
     pub(super) fn stop(&mut self) {
         self.0 = None;
@@ -109,6 +122,9 @@ impl EagerSyncing {
 impl Agent {
     /// Sends the requests that are due, and reports what has happened.
     pub(in crate::run) fn advance_eager_sync(&mut self) {
+        if let Some(news) = self.api.eager.take_news() {
+            self.handle_event(news);
+        }
         while let Some(active) = &mut self.api.eager.0 {
             let request = active.machine.next_request(clock::now());
             active.report(self.api.rights.lacks(Feature::EagerSync));

@@ -3,8 +3,8 @@
 //! Level-triggered: a hint only marks a volume for a scan. Lost, duplicated or reordered hints do
 //! not change the final result.
 //!
-//! The kubelet puts a whole content in place by one rename, a commit. If each volume of the rule has had
-//! one, the scan follows at once; all else settles. Commits that follow each other settle, too, so that
+//! The kubelet puts a whole content in place by one rename, a commit. If each volume of the rule that the kubelet is
+//! about to write (any, if that is not known) has had one, the scan follows at once; all else settles. Commits that follow each other settle, too, so that
 //! they cause few actions. So do commits that add or remove keys, because the kubelet makes and removes
 //! the links to these after the commit, and whatever a scan finds that is no commit after all.
 
@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::changed::Keys;
 use crate::backoff;
 use crate::clock::{Moment, Now, UnixTime};
-use crate::event::{Scan, VolumeId, Watch};
+use crate::event::{Expected, Scan, VolumeId, Watch};
 use crate::fact::Fact;
 use crate::policy::Policy;
 use crate::reason::Reason;
@@ -62,6 +62,8 @@ pub(crate) struct Source {
     /// Whether commits of the kubelet settle like any other change.
     settles_commits: bool,
     volumes: Vec<Volume>,
+    /// Which of them the kubelet is about to write, if that is known.
+    expected: Option<Expected>,
     activity: Activity,
     /// The end of the last scan.
     scanned_at: Option<Moment>,
@@ -86,6 +88,7 @@ impl Source {
             settle_max: policy.intake.settle_max,
             settles_commits: policy.intake.settles_commits,
             volumes: policy.intake.volumes.iter().map(|volume| Volume::new(volume, now)).collect(),
+            expected: None,
             activity: Activity::Settling(Settle::begin(now, Duration::ZERO, Duration::ZERO)),
             scanned_at: None,
             acted_at: None,
@@ -100,11 +103,27 @@ impl Source {
             volume.hint(now, commits);
         });
         self.begin_settling(now);
-        let is_whole = !self.settles_commits && self.volumes.iter().all(Volume::has_committed);
+        let is_whole = !self.settles_commits && self.has_all_commits();
         let settles = matches!(self.activity, Activity::Settling(_));
         if commits > 0 && is_whole && settles && !is_burst {
             self.activity = Activity::Settling(Settle::at_commit(now));
         }
+    }
+
+    /// Which volumes of all rules the kubelet is about to write.
+    pub(crate) fn expect(&mut self, expected: Option<&Expected>) {
+        self.expected = expected.cloned();
+    }
+
+    /// Whether each volume that the kubelet is about to write has had its commit.
+    fn has_all_commits(&self) -> bool {
+        let Some(Expected { volumes, others }) = &self.expected else {
+            return self.volumes.iter().all(Volume::has_committed);
+        };
+        let is_expected = |volume: &&Volume| volumes.contains(&volume.id());
+        let (expected, rest): (Vec<_>, Vec<_>) = self.volumes.iter().partition(is_expected);
+        let found = rest.into_iter().filter(|volume| volume.has_committed()).count();
+        expected.into_iter().all(Volume::has_committed) && found >= *others
     }
 
     /// An action took place: commits soon after it settle.
