@@ -120,10 +120,17 @@ impl Source {
         let Some(Expected { volumes, others }) = &self.expected else {
             return self.volumes.iter().all(Volume::has_committed);
         };
-        let is_expected = |volume: &&Volume| volumes.contains(&volume.id());
-        let (expected, rest): (Vec<_>, Vec<_>) = self.volumes.iter().partition(is_expected);
-        let found = rest.into_iter().filter(|volume| volume.has_committed()).count();
-        expected.into_iter().all(Volume::has_committed) && found >= *others
+        let mut found = 0;
+        for volume in &self.volumes {
+            if volumes.contains(&volume.id()) {
+                if !volume.has_committed() {
+                    return false;
+                }
+            } else {
+                found += usize::from(volume.has_committed());
+            }
+        }
+        found >= *others
     }
 
     /// An action took place: commits soon after it settle.
