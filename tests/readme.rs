@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use podnudge::cli;
 use podnudge_config::{self as config, Overrides};
 
-/// The README and the pages of docs/, by their names.
+/// The README and the pages of docs/ and docs/reference/, by their names.
 fn pages() -> Vec<(String, String)> {
     let mut pages = vec![PathBuf::from("README.md")];
     let is_page = |file: &PathBuf| file.extension().is_some_and(|end| end == "md");
-    let docs = files("docs").into_iter().filter(is_page);
-    pages.extend(docs.map(|file| Path::new("docs").join(file.file_name().unwrap())));
+    for folder in ["docs", "docs/reference"] {
+        let docs = files(folder).into_iter().filter(is_page);
+        pages.extend(docs.map(|file| Path::new(folder).join(file.file_name().unwrap())));
+    }
     pages.sort();
     let page = |path: PathBuf| (path.display().to_string(), fs::read_to_string(path).unwrap());
     pages.into_iter().map(page).collect()
@@ -298,8 +300,13 @@ fn the_state_directory_of_the_manifest_with_slots_is_an_empty_dir() {
 }
 
 #[test]
-fn the_docs_list_every_metric_state_and_event() {
-    let page = include_str!("../docs/monitoring.md");
+fn the_reference_lists_every_metric_state_and_event() {
+    let page = [
+        include_str!("../docs/reference/metrics.md"),
+        include_str!("../docs/reference/states.md"),
+        include_str!("../docs/reference/events.md"),
+    ]
+    .concat();
     let metrics = include_str!("snapshots/all__admin__metrics_are_openmetrics_text.snap");
     let eager =
         include_str!("snapshots/all__admin__eager_sync_has_series_and_lines_of_its_own.snap");
@@ -329,5 +336,5 @@ fn the_docs_list_every_metric_state_and_event() {
             missing.push(name);
         }
     }
-    assert_eq!(missing, Vec::<String>::new(), "missing in docs/monitoring.md");
+    assert_eq!(missing, Vec::<String>::new(), "missing in docs/reference/");
 }
