@@ -5,11 +5,12 @@ use std::time::Duration;
 use serde_json::json;
 
 use podnudge::cluster::{EagerAnswer, EagerFact, EagerRequest, EagerSync, Source, Spread};
-use podnudge_config::{ObjectKind, ObjectName};
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::event::{Expected, VolumeId};
-use podnudge_core::objects::{Metadata, ObjectsPage, PageEnd, State, WatchEvent};
+use podnudge_core::objects::{
+    Metadata, ObjectKind, ObjectName, ObjectsPage, PageEnd, State, WatchEvent,
+};
 use podnudge_core::reason::Reason;
 
 fn secs(seconds: u64) -> Duration {

@@ -9,9 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Follow, News};
 use crate::cluster::sources::Source;
-use podnudge_config::{ObjectKind, ObjectName};
 use podnudge_core::clock::{Moment, Now, UnixTime};
-use podnudge_core::objects::{ObjectsPage, WatchEvent};
+use podnudge_core::objects::{ObjectKind, ObjectName, ObjectsPage, WatchEvent};
 
 /// A key of the content, or a label.
 type Field = (&'static str, u8);

@@ -10,8 +10,9 @@ use std::thread::{self, JoinHandle};
 
 use nix::sys::signal::Signal;
 use podnudge::cluster::object_rights;
-use podnudge_config::{ObjectKind, ObjectName};
 use serde_json::{Value, json};
+
+use podnudge_core::objects::{ObjectKind, ObjectName};
 
 use crate::support::api_server::Store;
 use crate::support::managed_fields::patch_as;

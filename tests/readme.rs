@@ -305,6 +305,8 @@ fn the_reference_lists_every_metric_state_and_event() {
         include_str!("../docs/reference/metrics.md"),
         include_str!("../docs/reference/states.md"),
         include_str!("../docs/reference/events.md"),
+        // For the lines of `podnudge status`.
+        include_str!("../docs/monitoring.md"),
     ]
     .concat();
     let metrics = include_str!("snapshots/all__admin__metrics_are_openmetrics_text.snap");

@@ -13,7 +13,6 @@
 //! passes each event to the loop.
 
 mod bucket;
-mod failing;
 mod follow;
 mod spread;
 mod syncs;
@@ -22,13 +21,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::sources::Source;
-use failing::Failing;
 use follow::{Follow, News, Next};
-use podnudge_config::ObjectName;
 use podnudge_core::api_error::{ApiError, api_server};
 use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::event::{ApiServer, Expected, VolumeId};
-use podnudge_core::objects::{ObjectsPage, WatchEvent};
+use podnudge_core::failing::Failing;
+use podnudge_core::objects::{ObjectName, ObjectsPage, WatchEvent};
 use podnudge_core::pace::Pace;
 use podnudge_core::reason::Reason;
 use podnudge_core::status::{EagerSyncStatus, Histogram, ObjectStatus};
@@ -294,9 +292,8 @@ impl EagerSync {
             }
             Err(error) => {
                 search.is_under_way = false;
-                let (failing, pace) = (&mut search.failing, &mut search.pace);
-                let wait = Failing::record_watch(failing, now.mono, &error, pace);
-                search.at = now.mono.after(wait);
+                Failing::record(&mut search.failing, now.mono, &error);
+                search.at = now.mono.after(search.pace.after_watch(&error));
             }
         }
     }

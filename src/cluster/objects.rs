@@ -12,9 +12,8 @@ use super::call::{CONFIG_MAPS, Kind, PODS, SECRETS, Verb};
 use super::eager::EagerAnswer;
 use super::sources::{self, Source};
 use crate::exchange::lines::{Reader, read_lines};
-use podnudge_config::{ObjectKind, ObjectName};
 use podnudge_core::api_error::ApiError;
-use podnudge_core::objects::{ObjectsPage, WatchEvent};
+use podnudge_core::objects::{ObjectKind, ObjectName, ObjectsPage, WatchEvent};
 
 /// The annotation by which the pod is changed, so that the kubelet syncs it.
 const ANNOTATION: &str = "podnudge.io/sync";

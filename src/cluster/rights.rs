@@ -13,10 +13,11 @@ use super::call::{
     ADD, CONFIG_MAPS, ENDPOINT_SLICES, EVENTS, EVICTIONS, Kind, LEASES, PODS, SECRETS, Verb,
     role_rule,
 };
-use podnudge_config::{Cluster, Config, Limit, ObjectKind, ObjectName};
+use podnudge_config::{Cluster, Config, Limit};
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::Moment;
 use podnudge_core::event::RuleId;
+use podnudge_core::objects::{ObjectKind, ObjectName};
 use podnudge_core::pace::Pace;
 use podnudge_core::preflight::{Problem, ProblemKind};
 use podnudge_core::reason::Reason;

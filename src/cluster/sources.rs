@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use podnudge_config::{ObjectKind, ObjectName, is_subdomain};
+use podnudge_config::is_subdomain;
+use podnudge_core::objects::{ObjectKind, ObjectName};
 use podnudge_core::reason::Reason;
 
 /// An object behind watched volumes.

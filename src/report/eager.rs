@@ -4,7 +4,7 @@ use tracing::{debug, info, warn};
 
 use super::line::time;
 use crate::cluster::{Change, EagerFact};
-use podnudge_config::ObjectName;
+use podnudge_core::objects::ObjectName;
 
 /// Logs a fact of eager sync.
 pub(crate) fn eager_sync(fact: &EagerFact) {

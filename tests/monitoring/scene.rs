@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use podnudge::cluster::object_rights;
-use podnudge_config::{ObjectKind, ObjectName};
+use podnudge_core::objects::{ObjectKind, ObjectName};
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 

@@ -2,6 +2,7 @@
 
 use super::prelude::*;
 use super::request;
+use podnudge_core::objects::ObjectName;
 
 settings! {
     /// How to reach the Kubernetes API. podnudge uses it only for settings that say so, such as `eager-sync`, `events` and `lease` of `[rule.limit]`; in a pod, nothing needs to be set to reach it.
@@ -26,55 +27,14 @@ settings! {
     }
 }
 
-/// A ConfigMap or a Secret in the namespace of the pod.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ObjectName {
-    /// What it is.
-    pub kind: ObjectKind,
-    /// Its name.
-    pub name: String,
-}
-
-/// The kinds of objects whose content is in volumes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ObjectKind {
-    /// A ConfigMap.
-    ConfigMap,
-    /// A Secret.
-    Secret,
-}
-
-impl ObjectName {
-    /// The most objects that are watched: each has a connection of its own.
-    pub const MOST: usize = 16;
-}
-
-/// As kubectl writes it: `configmap/app`.
-impl std::fmt::Display for ObjectName {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let kind = match self.kind {
-            ObjectKind::ConfigMap => "configmap",
-            ObjectKind::Secret => "secret",
-        };
-        write!(f, "{kind}/{}", self.name)
-    }
-}
-
 const fn object_name() -> Type<ObjectName> {
     let form = Form::Text("`configmap/NAME` or `secret/NAME`");
     Type { form, parse: parse_object, print: |object| object.to_string() }
 }
 
 fn parse_object(text: &str) -> Result<ObjectName, Reason> {
-    let object = match text.split_once('/') {
-        Some(("configmap", name)) => Some((ObjectKind::ConfigMap, name)),
-        Some(("secret", name)) => Some((ObjectKind::Secret, name)),
-        _ => None,
-    };
-    match object {
-        Some((kind, name)) if parsers::is_subdomain(name) => {
-            Ok(ObjectName { kind, name: name.to_owned() })
-        }
+    match ObjectName::parse(text) {
+        Some(object) if parsers::is_subdomain(&object.name) => Ok(object),
         _ => Err(is_not(text, "the name of a ConfigMap or a Secret")
             .hint("write `configmap/NAME` or `secret/NAME`")),
     }

@@ -63,7 +63,7 @@ mod write;
 pub use action::{Action, Evict, OnFailure, Restart, RestartPod, SignalAction};
 pub use agent::{Agent, DigestsInMetrics, Listen, LogFormat, LogLevel, ReloadEndpoint, WatchMode};
 pub use check::{Check, Condition, Syntax};
-pub use cluster::{Cluster, ObjectKind, ObjectName};
+pub use cluster::Cluster;
 pub use content_file::ContentFile;
 pub use define::{CommandLine, Definition, Form, Heading, Presence, Relation, Section};
 pub use expand::Expand;

@@ -67,6 +67,12 @@ impl ApiError {
         matches!(self, Self::Failed(..) | Self::Unusable(_) | Self::Unanswered(_))
     }
 
+    /// Whether somebody has to change something, such as a Role, or create what is missing.
+    #[must_use]
+    pub fn needs_a_person(&self) -> bool {
+        self.is_refusal() || matches!(self, Self::NotFound(_))
+    }
+
     /// Whether somebody has to change something before it can succeed.
     #[must_use]
     pub fn is_refusal(&self) -> bool {

@@ -16,6 +16,7 @@ mod ends;
 pub mod event;
 pub mod evidence;
 pub mod fact;
+pub mod failing;
 mod gate;
 #[cfg(feature = "page")]
 pub mod history;

@@ -3,6 +3,7 @@
 //! `kubectl apply` has the content in it. Pure.
 
 mod line;
+mod name;
 mod writers;
 
 use std::time::Duration;
@@ -13,6 +14,7 @@ use crate::api_error::ApiError;
 use crate::clock::UnixTime;
 use crate::reason::Reason;
 pub use line::Line;
+pub use name::{ObjectKind, ObjectName};
 pub use writers::Writers;
 
 /// The most bytes of a name, a version or a UID: those of Kubernetes have at most 253.

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use crate::api_error::ApiError;
 use crate::backoff::doubled;
 use crate::random::Random;
 
@@ -65,6 +66,20 @@ impl Pace {
         let (least, longest) = FIRST_WATCH;
         let wait = least + self.random.below(longest.saturating_sub(least));
         self.failed(most, pause).max(wait)
+    }
+
+    /// The wait after this error: at most `most`, if it may pass by itself.
+    pub fn after(&mut self, error: &ApiError, most: Duration) -> Duration {
+        if error.needs_a_person() { self.refused() } else { self.failed(most, error.retry_after()) }
+    }
+
+    /// The same for a watch, or the list before it.
+    pub fn after_watch(&mut self, error: &ApiError) -> Duration {
+        if error.needs_a_person() {
+            self.refused()
+        } else {
+            self.broken_off(LONGEST_RETRY, error.retry_after())
+        }
     }
 
     /// The wait after a refusal, which an immediate repetition does not change.

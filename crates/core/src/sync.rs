@@ -13,7 +13,6 @@
 
 mod edits;
 mod election;
-mod failing;
 mod follow;
 mod lease;
 mod messages;
@@ -26,14 +25,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::clock::{Moment, Now};
-use crate::objects::Metadata;
+use crate::failing::Failing;
+use crate::objects::{Metadata, ObjectKind, ObjectName};
 use crate::pace::Pace;
 use crate::reason::Reason;
 use crate::status::Histogram;
-pub use edits::{Edit, Object, ObjectKind, Target};
+pub use edits::{Edit, Target};
 pub use election::LeaseAsk;
 use election::{Election, Turn};
-use failing::Failing;
 use follow::{Dated, Follow, Learnt};
 pub use lease::SyncLease;
 pub use messages::{Answer, Followed, Request, Settings, SyncFact, SyncStatus};
@@ -267,7 +266,7 @@ impl Sync {
                 Learnt::Found(_) if work.is_first => {}
                 Learnt::Found(Metadata { name, state }) => {
                     let at = state.content_at();
-                    let object = Object { kind, name };
+                    let object = ObjectName { kind, name };
                     if let Some(edit) = work.edits.find(&object, at, &state.version, now.wall) {
                         self.edits += 1;
                         has_changed = true;
@@ -279,7 +278,7 @@ impl Sync {
                 Learnt::Edited(Metadata { name, state }, dated) => {
                     self.edits += 1;
                     has_changed = true;
-                    let object = Object { kind, name };
+                    let object = ObjectName { kind, name };
                     let content_at = state.content_at();
                     let is_dated = dated == Dated::Yes;
                     let edit = Edit { id: state.version, content_at, is_dated };
@@ -287,7 +286,7 @@ impl Sync {
                     work.add(now, object, edit, now.wall);
                 }
                 Learnt::Deleted(name) => {
-                    let object = Object { kind, name };
+                    let object = ObjectName { kind, name };
                     has_changed = true;
                     work.waiting.retain(|target| target.object != object);
                     work.edits.remove(&object);

@@ -9,10 +9,10 @@
 
 use std::time::Duration;
 
-use super::failing::Failing;
 use crate::cluster::sources::Source;
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now, UnixTime};
+use podnudge_core::failing::Failing;
 use podnudge_core::objects::{Metadata, ObjectsPage, State, WatchEvent};
 use podnudge_core::pace::Pace;
 
@@ -151,8 +151,8 @@ impl Follow {
                 self.learn(now, known, &version, edited_at)
             }
             Err(error) => {
-                let wait =
-                    Failing::record_watch(&mut self.failing, now.mono, &error, &mut self.pace);
+                Failing::record(&mut self.failing, now.mono, &error);
+                let wait = self.pace.after_watch(&error);
                 self.step = Doing::List(now.mono.after(wait));
                 None
             }
@@ -213,9 +213,8 @@ impl Follow {
             }
             Ok(()) => Doing::Watch(now.mono.after(self.pace.broken_off(WATCH_TIME, None)), version),
             Err(error) => {
-                let wait =
-                    Failing::record_watch(&mut self.failing, now.mono, error, &mut self.pace);
-                Doing::List(now.mono.after(wait))
+                Failing::record(&mut self.failing, now.mono, error);
+                Doing::List(now.mono.after(self.pace.after_watch(error)))
             }
         };
     }

@@ -9,12 +9,12 @@
 use std::time::Duration;
 
 use super::bucket::Bucket;
-use super::failing::Failing;
 use super::follow::Edit;
 use super::spread::Spread;
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now, UnixTime};
-use podnudge_core::pace::Pace;
+use podnudge_core::failing::Failing;
+use podnudge_core::pace::{LONGEST_RETRY, Pace};
 
 /// The waits between the requests for one change.
 const WAITS: [Duration; 3] =
@@ -175,8 +175,8 @@ impl Syncs {
                 }
             }
             Err(error) => {
-                let wait = Failing::record(&mut self.failing, now, error, &mut self.pace);
-                self.not_before = now.after(wait);
+                Failing::record(&mut self.failing, now, error);
+                self.not_before = now.after(self.pace.after(error, LONGEST_RETRY));
             }
         }
         let mut ends = self.give_up(now);

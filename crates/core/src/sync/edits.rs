@@ -1,12 +1,12 @@
 //! The edits of objects, and which of them are done, as the Lease of `podnudge sync` keeps them: so that another
 //! podnudge that takes over goes on where the last one has stopped. Pure.
 
-use std::fmt;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::clock::UnixTime;
+use crate::objects::ObjectName;
 
 /// The most edits that are kept, so that the record stays below 64 KiB.
 const MOST: usize = 200;
@@ -14,47 +14,6 @@ const MOST: usize = 200;
 const LONGEST: usize = 128 * 1024;
 /// The kubelet has synced all pods so long after an edit, whatever happened to podnudge.
 const OLD: Duration = Duration::from_mins(10);
-
-/// An object whose content pods mount.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Object {
-    /// What it is.
-    pub kind: ObjectKind,
-    /// Its name.
-    pub name: String,
-}
-
-/// The kinds of objects that are in volumes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ObjectKind {
-    /// A ConfigMap.
-    ConfigMap,
-    /// A Secret.
-    Secret,
-}
-
-/// As kubectl writes it: `configmap/app`.
-impl fmt::Display for Object {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.kind {
-            ObjectKind::ConfigMap => "configmap",
-            ObjectKind::Secret => "secret",
-        };
-        write!(f, "{kind}/{}", self.name)
-    }
-}
-
-impl Object {
-    fn parse(text: &str) -> Option<Self> {
-        let (kind, name) = text.split_once('/')?;
-        let kind = match kind {
-            "configmap" => ObjectKind::ConfigMap,
-            "secret" => ObjectKind::Secret,
-            _ => return None,
-        };
-        Some(Self { kind, name: name.to_owned() })
-    }
-}
 
 /// An edit of the content of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +29,7 @@ pub struct Edit {
 impl Edit {
     /// What a pod's annotation says when it was annotated for this edit.
     #[must_use]
-    pub(super) fn mark(&self, object: &Object) -> String {
+    pub(super) fn mark(&self, object: &ObjectName) -> String {
         format!("{object} {}", self.id)
     }
 }
@@ -79,7 +38,7 @@ impl Edit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// Of which object.
-    pub object: Object,
+    pub object: ObjectName,
     /// The newest one.
     pub edit: Edit,
     /// When the first one was made for which not all pods were annotated.
@@ -92,7 +51,7 @@ pub(super) struct Edits {
     /// All edits before this time are done, unless they are among these.
     since: UnixTime,
     /// In no order. There are few: a map costs more of the binary than it saves of time.
-    edits: Vec<(Object, Edit, Is)>,
+    edits: Vec<(ObjectName, Edit, Is)>,
 }
 
 /// Whether all pods were annotated for an edit.
@@ -116,7 +75,7 @@ impl Edits {
         let record: Value = serde_json::from_str(text).ok()?;
         let seconds = |value: &Value| Some(UnixTime(Duration::from_secs(value.as_u64()?)));
         let entry = |entry: &Value| {
-            let object = Object::parse(entry.get(0)?.as_str()?)?;
+            let object = ObjectName::parse(entry.get(0)?.as_str()?)?;
             let id = entry.get(1)?.as_str()?.to_owned();
             let content_at = entry.get(2).and_then(seconds);
             let is = if entry.get(3)?.as_bool()? { Is::Done } else { Is::Open };
@@ -131,7 +90,7 @@ impl Edits {
 
     /// The record.
     pub(super) fn text(&self) -> String {
-        let entry = |(object, edit, is): &(Object, Edit, Is)| {
+        let entry = |(object, edit, is): &(ObjectName, Edit, Is)| {
             let at = edit.content_at.map(|at| at.0.as_secs());
             json!([object.to_string(), edit.id, at, *is == Is::Done])
         };
@@ -140,13 +99,13 @@ impl Edits {
     }
 
     /// Notes an edit, in place of an earlier one of the same object.
-    pub(super) fn add(&mut self, object: Object, edit: Edit) {
+    pub(super) fn add(&mut self, object: ObjectName, edit: Edit) {
         self.remove(&object);
         self.edits.push((object, edit, Is::Open));
     }
 
     /// Notes that all pods were annotated for this edit, unless there is a newer one.
-    pub(super) fn done(&mut self, object: &Object, edit: &Edit) {
+    pub(super) fn done(&mut self, object: &ObjectName, edit: &Edit) {
         let newest = self.edits.iter_mut().find(|(of, newest, _)| of == object && newest == edit);
         if let Some((.., is)) = newest {
             *is = Is::Done;
@@ -155,18 +114,18 @@ impl Edits {
 
     /// The edits that are not done.
     #[cfg(test)]
-    fn open(&self) -> impl Iterator<Item = (&Object, &Edit)> {
+    fn open(&self) -> impl Iterator<Item = (&ObjectName, &Edit)> {
         let open = self.edits.iter().filter(|(.., is)| *is == Is::Open);
         open.map(|(object, edit, _)| (object, edit))
     }
 
     /// All other open edits are over: their objects do not exist any more, or have other content.
-    pub(super) fn keep_open(&mut self, is_open: impl Fn(&Object) -> bool) {
+    pub(super) fn keep_open(&mut self, is_open: impl Fn(&ObjectName) -> bool) {
         self.edits.retain(|(object, _, is)| *is == Is::Done || is_open(object));
     }
 
     /// The object does not exist any more.
-    pub(super) fn remove(&mut self, object: &Object) {
+    pub(super) fn remove(&mut self, object: &ObjectName) {
         self.edits.retain(|(of, ..)| of != object);
     }
 
@@ -174,7 +133,7 @@ impl Edits {
     /// whole seconds: another version than the one that is known may be another edit in the same one.
     pub(super) fn find(
         &self,
-        object: &Object,
+        object: &ObjectName,
         content_at: Option<UnixTime>,
         version: &str,
         now: UnixTime,
@@ -196,7 +155,7 @@ impl Edits {
         // The oldest first.
         self.edits.sort_by_key(|(_, edit, _)| edit.content_at);
         let mut surplus = self.edits.len().saturating_sub(MOST);
-        let is_over = |(_, edit, is): &mut (Object, Edit, Is)| {
+        let is_over = |(_, edit, is): &mut (ObjectName, Edit, Is)| {
             let is_over = *is == Is::Done && (surplus > 0 || age(edit) >= OLD);
             surplus = surplus.saturating_sub(usize::from(is_over));
             is_over
@@ -213,14 +172,15 @@ impl Edits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::objects::ObjectKind;
     use proptest::prelude::*;
 
     fn at(seconds: u64) -> UnixTime {
         UnixTime(Duration::from_secs(1_000_000 + seconds))
     }
 
-    fn map(name: &str) -> Object {
-        Object { kind: ObjectKind::ConfigMap, name: name.to_owned() }
+    fn map(name: &str) -> ObjectName {
+        ObjectName { kind: ObjectKind::ConfigMap, name: name.to_owned() }
     }
 
     fn edit(id: &str, seconds: u64) -> Edit {

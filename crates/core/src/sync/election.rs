@@ -7,10 +7,10 @@
 
 use std::time::Duration;
 
-use super::failing::{Failing, needs_a_person};
 use super::lease::SyncLease;
 use crate::api_error::ApiError;
 use crate::clock::{Moment, Now};
+use crate::failing::Failing;
 use crate::pace::Pace;
 
 /// At least so long after a write comes the next one of a changed record.
@@ -188,15 +188,10 @@ impl Election {
             }
             Err(error) => {
                 Failing::record(&mut self.failing, now, &error);
-                let wait = if needs_a_person(&error) {
-                    self.pace.refused()
-                } else {
-                    self.pace.failed(self.duration / 3, error.retry_after())
-                };
-                self.at = now.after(wait);
+                self.at = now.after(self.pace.after(&error, self.duration / 3));
                 // A Lease that cannot be created may be there later.
                 let is_taking = matches!(self.role, Role::Taking(_));
-                if is_writing && (error.may_be_done() || (is_taking && needs_a_person(&error))) {
+                if is_writing && (error.may_be_done() || (is_taking && error.needs_a_person())) {
                     self.doubt();
                 }
                 None

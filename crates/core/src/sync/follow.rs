@@ -8,9 +8,9 @@
 
 use std::time::Duration;
 
-use super::failing::{Failing, needs_a_person};
 use crate::api_error::ApiError;
 use crate::clock::Moment;
+use crate::failing::Failing;
 use crate::objects::{Metadata, ObjectsPage, State, WatchEvent};
 use crate::pace::{LONGEST_RETRY, Pace};
 
@@ -225,11 +225,7 @@ impl Follow {
 
     fn failed(&mut self, now: Moment, error: &ApiError) {
         Failing::record(&mut self.failing, now, error);
-        let wait = if needs_a_person(error) {
-            self.pace.refused()
-        } else {
-            self.pace.failed(LONGEST_RETRY, error.retry_after())
-        };
+        let wait = self.pace.after(error, LONGEST_RETRY);
         let wait = wait.max(self.pace.jittered(AFTER_FAILURE));
         self.list_again(now.after(wait));
     }

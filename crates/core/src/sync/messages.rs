@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::edits::Object;
 use super::election::LeaseAsk;
 use super::lease::SyncLease;
 use super::pass::Counts;
 use super::pods::{DuePod, PodsPage, Targets};
 use crate::api_error::ApiError;
 use crate::clock::{Moment, UnixTime};
-use crate::objects::{ObjectsPage, WatchEvent};
+use crate::objects::{ObjectName, ObjectsPage, WatchEvent};
 use crate::reason::Reason;
 use crate::status::Histogram;
 
@@ -86,7 +85,7 @@ pub enum SyncFact {
     /// There are more objects than it can follow.
     TooManyObjects,
     /// The content of an object was edited, at this time.
-    Edited(Object, UnixTime),
+    Edited(ObjectName, UnixTime),
     /// All pods were annotated for the edits of so many objects, so long after the first of them.
     Done(usize, Counts, Duration),
     /// Why edits are not seen, or pods are not annotated.

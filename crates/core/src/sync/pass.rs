@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::failing::{Failing, needs_a_person};
 use super::pods::{DuePod, PodsPage, Targets};
 use super::throttle::Throttle;
 use crate::api_error::ApiError;
 use crate::clock::Moment;
+use crate::failing::Failing;
 use crate::pace::Pace;
 
 /// How many requests may be without an answer.
@@ -186,7 +186,7 @@ impl Pass {
 
     fn failed(&mut self, now: Moment, sent: Moment, error: &ApiError, with: &mut With<'_>) {
         Failing::record(with.failing, now, error);
-        if needs_a_person(error) {
+        if error.needs_a_person() {
             self.not_before = now.after(with.pace.refused());
         } else {
             with.throttle.failed(now, sent, error.retry_after());

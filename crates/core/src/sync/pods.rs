@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::edits::{Edit, Object, ObjectKind, Target};
+use super::edits::{Edit, Target};
 use crate::clock::UnixTime;
+use crate::objects::{ObjectKind, ObjectName};
 use crate::reason::Reason;
 
 /// The annotation by which a pod is changed, so that its kubelet syncs it.
@@ -65,11 +66,11 @@ impl DuePod {
         let is_done = |mark: &str| annotation.split(BETWEEN).any(|done| done == mark);
         let created = UnixTime::parse(text("/metadata/creationTimestamp"));
         let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array);
-        let mut objects: Vec<Object> =
+        let mut objects: Vec<ObjectName> =
             volumes.map(Vec::as_slice).unwrap_or_default().iter().flat_map(objects).collect();
         objects.sort();
         objects.dedup();
-        let target = |object: &Object| targets.iter().find(|target| target.object == *object);
+        let target = |object: &ObjectName| targets.iter().find(|target| target.object == *object);
         let edited = objects.iter().filter_map(target);
         let edited = edited.filter(|target| !is_fresh(created, &target.edit));
         let marks: Vec<String> = edited.map(|it| it.edit.mark(&it.object)).collect();
@@ -85,12 +86,12 @@ fn is_fresh(created: Option<UnixTime>, edit: &Edit) -> bool {
         && created.zip(edit.content_at).is_some_and(|(created, at)| created.since(at) >= FRESH)
 }
 
-fn objects(volume: &Value) -> Vec<Object> {
+fn objects(volume: &Value) -> Vec<ObjectName> {
     let object = |part: &Value, kind, path: &str| {
         let name = part.pointer(path)?.as_str()?.to_owned();
-        Some(Object { kind, name })
+        Some(ObjectName { kind, name })
     };
-    let mut objects: Vec<Object> = Vec::new();
+    let mut objects: Vec<ObjectName> = Vec::new();
     objects.extend(object(volume, ObjectKind::ConfigMap, "/configMap/name"));
     objects.extend(object(volume, ObjectKind::Secret, "/secret/secretName"));
     let sources = volume.pointer("/projected/sources").and_then(Value::as_array);
@@ -112,7 +113,7 @@ mod tests {
     fn targets() -> Targets {
         let at = UnixTime::parse("2026-01-01T00:01:00Z");
         let edit = |id: &str| Edit { id: id.to_owned(), content_at: at, is_dated: true };
-        let object = |kind, name: &str| Object { kind, name: name.to_owned() };
+        let object = |kind, name: &str| ObjectName { kind, name: name.to_owned() };
         let targets = [
             (object(ObjectKind::ConfigMap, "app"), edit("7")),
             (object(ObjectKind::Secret, "tls"), edit("8")),

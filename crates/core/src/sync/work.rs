@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use super::edits::{Edit, Edits, Object, Target};
+use super::edits::{Edit, Edits, Target};
 use super::election::Election;
 use super::follow::Follow;
 use super::pass::{Pass, Passes};
 use crate::clock::{Moment, Now, UnixTime};
+use crate::objects::ObjectName;
 
 /// How long the first edit waits for others, so that one pass is for all that is applied together. The kubelets' own
 /// watches have seen the edit by then, too.
@@ -49,7 +50,7 @@ impl Work {
         }
     }
 
-    pub(super) fn add(&mut self, now: Now, object: Object, edit: Edit, late: UnixTime) {
+    pub(super) fn add(&mut self, now: Now, object: ObjectName, edit: Edit, late: UnixTime) {
         if self.waiting.is_empty() {
             self.pass_at = now.mono.after(JOIN);
         }
