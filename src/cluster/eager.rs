@@ -237,7 +237,7 @@ impl EagerSync {
             return None;
         }
         let mut expected = Expected::default();
-        for follow in self.syncs.pending().filter_map(|object| self.follows.get(object)) {
+        for follow in self.syncs.awaited().filter_map(|object| self.follows.get(object)) {
             match &follow.source.paths {
                 Some(paths) => expected.volumes.extend(paths.iter().copied().map(VolumeId)),
                 None => expected.others += 1,

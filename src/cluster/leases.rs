@@ -7,7 +7,6 @@ use tokio::sync::mpsc;
 
 use super::api::Api;
 use super::call::{LEASES, Verb};
-use crate::exchange::lines::{Reader, read_lines};
 use podnudge_core::api_error::ApiError;
 use podnudge_core::event::{ApiServer, RuleId};
 use podnudge_core::objects::Line;
@@ -20,10 +19,6 @@ const LARGEST_LEASE: usize = 2 * 1024 * 1024;
 const LONGEST_LINE: usize = 512 * 1024;
 /// How long the server is asked to keep a watch.
 const WATCH_TIME: Duration = Duration::from_mins(5);
-/// How much longer than asked for a watch may last.
-const OVERTIME: Duration = Duration::from_secs(15);
-/// The time for the beginning of a watch.
-const LIMIT: Duration = Duration::from_secs(10);
 
 /// What comes of a watch: of which rule, which of its watches, and what.
 pub type LeaseWatch = (RuleId, u32, LeaseSeen);
@@ -73,17 +68,16 @@ impl Api {
         spread: f64,
         events: mpsc::Sender<LeaseWatch>,
     ) {
-        let mut lines = Lines { rule, number, name, events, failed: None };
-        let end = self.read_watch(name, spread, &mut lines).await;
-        let end = lines.failed.take().map_or(end, Err);
-        lines.tell(LeaseSeen::Ended(end)).await;
+        let end = self.read_watch((rule, number), name, spread, &events).await;
+        drop(events.send((rule, number, LeaseSeen::Ended(end))).await);
     }
 
     async fn read_watch(
         &self,
+        (rule, number): (RuleId, u32),
         name: &str,
         spread: f64,
-        lines: &mut Lines<'_>,
+        events: &mpsc::Sender<LeaseWatch>,
     ) -> Result<(), ApiError> {
         let time = WATCH_TIME + WATCH_TIME.mul_f64(spread.clamp(0.0, 1.0));
         let query = vec![
@@ -92,45 +86,13 @@ impl Api {
             ("timeoutSeconds", time.as_secs().to_string()),
         ];
         let call = self.call(LEASES, name, Verb::Watch, query)?;
-        let endpoint = self.endpoint(&call, time + OVERTIME).map_err(ApiError::Unsent)?;
-        let read = read_lines(&endpoint, LIMIT, LONGEST_LINE, lines).await;
-        let answer = read.map_err(|error| call.unanswered(error))?;
-        call.judge(answer, LONGEST_LINE).map(drop)
-    }
-}
-
-/// The lines of a watch.
-struct Lines<'a> {
-    rule: RuleId,
-    number: u32,
-    name: &'a str,
-    events: mpsc::Sender<LeaseWatch>,
-    /// Why the watch cannot go on.
-    failed: Option<ApiError>,
-}
-
-impl Lines<'_> {
-    /// Whether anybody still wants to know.
-    async fn tell(&self, seen: LeaseSeen) -> bool {
-        self.events.send((self.rule, self.number, seen)).await.is_ok()
-    }
-}
-
-impl Reader for Lines<'_> {
-    async fn begin(&mut self) {
-        self.tell(LeaseSeen::Opened).await;
-    }
-
-    async fn line(&mut self, line: &[u8]) -> bool {
-        match parse(line) {
-            Ok(Some(LeaseSeen::State(Some(lease)))) if lease.name() != self.name => true,
-            Ok(Some(seen)) => self.tell(seen).await,
-            Ok(None) => true,
-            Err(error) => {
-                self.failed = Some(error);
-                false
-            }
-        }
+        let parse = |line: &[u8]| {
+            let is_other = |seen: &LeaseSeen| matches!(seen, LeaseSeen::State(Some(lease)) if lease.name() != name);
+            let seen = parse(line)?.filter(|seen| !is_other(seen));
+            Ok(seen.map(|seen| (rule, number, seen)))
+        };
+        let opened = (rule, number, LeaseSeen::Opened);
+        self.watch(&call, (time, LONGEST_LINE), opened, parse, events).await
     }
 }
 

@@ -29,6 +29,7 @@ mod reviews;
 mod rights;
 mod sources;
 mod sync;
+mod watch;
 
 pub use api::Api;
 pub use eager::{Change, EagerAnswer, EagerFact, EagerRequest, EagerSync, Spread};

@@ -11,7 +11,6 @@ use super::api::Api;
 use super::call::{CONFIG_MAPS, Kind, PODS, SECRETS, Verb};
 use super::eager::EagerAnswer;
 use super::sources::{self, Source};
-use crate::exchange::lines::{Reader, read_lines};
 use podnudge_core::api_error::ApiError;
 use podnudge_core::objects::{ObjectKind, ObjectName, ObjectsPage, WatchEvent};
 
@@ -23,10 +22,8 @@ const LARGEST_METADATA: usize = 1024 * 1024;
 const LONGEST_LINE: usize = 256 * 1024;
 /// How many objects are listed at once: each answer is kept whole.
 static LISTS: Semaphore = Semaphore::const_new(4);
-/// The time for a request and its answer, or for the beginning of a watch.
+/// The time for a request and its answer.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How much longer than asked for a watch may last.
-const OVERTIME: Duration = Duration::from_secs(15);
 
 impl Api {
     /// The objects in the volumes that a container of this pod mounts at the watched paths.
@@ -77,12 +74,17 @@ impl Api {
             ("timeoutSeconds", time.as_secs().to_string()),
         ];
         let call = self.call(kind(object), &object.name, Verb::Watch, query)?;
-        let endpoint = self.endpoint(&call, time + OVERTIME).map_err(ApiError::Unsent)?;
-        let mut lines = Lines { number, name: &object.name, events, failed: None };
-        let read = read_lines(&endpoint, LIMIT, LONGEST_LINE, &mut lines).await;
-        let answer = read.map_err(|error| call.unanswered(error))?;
-        let end = call.judge(answer, LONGEST_LINE).map(drop);
-        lines.failed.map_or(end, Err)
+        let parse = |line: &[u8]| {
+            let event = WatchEvent::parse(line)?.filter(|event| match event {
+                WatchEvent::Present(found) | WatchEvent::Deleted(found) => {
+                    found.name == object.name
+                }
+                WatchEvent::Bookmark(_) => true,
+            });
+            Ok(event.map(|event| EagerAnswer::Event(number, event)))
+        };
+        let opened = EagerAnswer::Opened(number);
+        self.watch(&call, (time, LONGEST_LINE), opened, parse, &events).await
     }
 
     /// Annotates a pod, or only asks whether that would be accepted.
@@ -103,43 +105,5 @@ fn kind(object: &ObjectName) -> Kind {
     match object.kind {
         ObjectKind::ConfigMap => CONFIG_MAPS,
         ObjectKind::Secret => SECRETS,
-    }
-}
-
-/// The lines of a watch.
-struct Lines<'a> {
-    number: usize,
-    name: &'a str,
-    events: mpsc::Sender<EagerAnswer>,
-    /// Why the watch cannot go on.
-    failed: Option<ApiError>,
-}
-
-impl Lines<'_> {
-    /// Whether anybody still wants to know.
-    async fn tell(&self, answer: EagerAnswer) -> bool {
-        self.events.send(answer).await.is_ok()
-    }
-}
-
-impl Reader for Lines<'_> {
-    async fn begin(&mut self) {
-        self.tell(EagerAnswer::Opened(self.number)).await;
-    }
-
-    async fn line(&mut self, line: &[u8]) -> bool {
-        match WatchEvent::parse(line) {
-            Ok(Some(WatchEvent::Present(object) | WatchEvent::Deleted(object)))
-                if object.name != self.name =>
-            {
-                true
-            }
-            Ok(Some(event)) => self.tell(EagerAnswer::Event(self.number, event)).await,
-            Ok(None) => true,
-            Err(error) => {
-                self.failed = Some(error);
-                false
-            }
-        }
     }
 }

@@ -187,7 +187,7 @@ impl Syncs {
     }
 
     /// The objects that no volume shows yet.
-    pub(super) fn pending(&self) -> impl Iterator<Item = usize> {
+    pub(super) fn awaited(&self) -> impl Iterator<Item = usize> {
         self.changes.iter().map(|change| change.object)
     }
 
