@@ -33,18 +33,22 @@ ARG PODNUDGE_COMMIT
 RUN . .ci/static-flags \
  && CARGO_ENCODED_RUSTFLAGS="$static" cargo auditable build --locked --release --target "$target" --bin podnudge \
  && install -D "target/$target/release/podnudge" /image/podnudge \
- && install -D "target/$target/release/podnudge" /reloader/podnudge \
+ && mkdir -p /image/usr/local/bin && ln -s ../../../podnudge /image/usr/local/bin/podnudge \
+ && cp -a /image /reloader \
  && mkdir /reloader/bin && ln -s ../podnudge /reloader/bin/prometheus-config-reloader
 
 # A drop-in for prometheus-config-reloader: `docker build --target prometheus-config-reloader`. By this name the
 # program takes its options, and this path is the command in the pods of the Prometheus operator.
 FROM scratch AS prometheus-config-reloader
 COPY --from=build /reloader /
+ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 USER 65532:65532
 ENTRYPOINT ["/bin/prometheus-config-reloader"]
 
 FROM scratch AS podnudge
-COPY --from=build /image/podnudge /podnudge
+COPY --from=build /image /
+# For `kubectl exec POD -c podnudge -- podnudge status`, and for the checkers that an image built on this one adds.
+ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 # The usual uid for images that are not root's. A number, since there is no /etc/passwd.
 USER 65532:65532
 ENTRYPOINT ["/podnudge"]

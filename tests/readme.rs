@@ -144,7 +144,7 @@ fn options(yaml: &str) -> Vec<Vec<String>> {
             words.push(format!("--{word}"));
             lines.next();
         }
-        words.retain(|word| word != "/opt/podnudge/podnudge");
+        words.retain(|word| word != "/usr/local/bin/podnudge");
         let is_ours =
             words.iter().any(|word| ["--watch=", "--config="].iter().any(|o| word.starts_with(o)));
         found.extend(is_ours.then_some(words));

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
 use crate::support::manifests::root;
-use crate::support::yaml;
+use crate::support::{command, yaml};
 
 fn text(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -62,6 +63,39 @@ fn the_image_is_built_with_the_flags_and_the_tools_of_the_tested_binary() {
         .flat_map(|file| between(file, "cargo-auditable@", '\n'))
         .collect();
     assert_eq!(versions.len(), 1, "{versions:?}");
+}
+
+/// `kubectl exec POD -c podnudge -- podnudge status` works in both, as in an image that podnudge was installed into.
+#[test]
+fn both_images_have_one_binary_which_is_also_in_the_path() {
+    let dockerfile = text("Dockerfile");
+    let (_, layout) = dockerfile.split_once(" && install -D ").unwrap();
+    let (layout, stages) = layout.split_once("\n\n").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("built"), "the binary").unwrap();
+    let here = |path: &str| format!(" {}{path}", folder.path().display());
+    let script = format!("install -D {layout}")
+        .replace("\"target/$target/release/podnudge\"", here("/built").trim())
+        .replace(" /image", &here("/image"))
+        .replace(" /reloader", &here("/reloader"));
+    let made = command("sh").args(["-ec", &script]).output().unwrap();
+    assert!(made.status.success(), "{script}: {}", String::from_utf8_lossy(&made.stderr));
+
+    for (stage, image) in [("prometheus-config-reloader", "reloader"), ("podnudge", "image")] {
+        let (_, stage) = stages.split_once(&format!("FROM scratch AS {stage}\n")).unwrap();
+        let stage = stage.split("FROM ").next().unwrap();
+        assert!(stage.contains(&format!("COPY --from=build /{image} /\n")), "{stage}");
+        let [path] = between(stage, "ENV PATH=", '\n')[..] else { panic!("{stage}") };
+        assert!(path.split(':').any(|folder| folder == "/usr/local/bin"), "{path}");
+        let root = folder.path().join(image);
+        assert_eq!(fs::read_to_string(root.join("podnudge")).unwrap(), "the binary");
+        // Relative: an absolute one would lead out of the folder in which the image is unpacked.
+        let link = fs::read_link(root.join("usr/local/bin/podnudge")).unwrap();
+        assert_eq!(link, Path::new("../../../podnudge"));
+        assert!(root.join("usr/local/bin").join(link).exists());
+    }
+    let reloader = folder.path().join("reloader/bin/prometheus-config-reloader");
+    assert_eq!(fs::read_link(reloader).unwrap(), Path::new("../podnudge"));
 }
 
 /// A job that runs code of dependencies must not be able to write to the repository, and no text that others choose

@@ -65,12 +65,12 @@ All options, with their units, defaults and environment variables: podnudge --he
 
 const AFTER_STATUS: &str = "\
 Exit codes: 0 nothing is known to be wrong, 1 a rule is not in sync, 69 podnudge does not answer.
-In a pod: kubectl exec POD -c podnudge -- /podnudge status";
+In a pod: kubectl exec POD -c podnudge -- podnudge status";
 
 const AFTER_DOCTOR: &str = "\
 It takes the options of podnudge itself, such as `--config FILE`. Exit codes: 0 nothing is wrong,
 1 something is, 64 wrong command line, 66 no configuration file, 78 wrong configuration.
-In a pod: kubectl exec POD -c podnudge -- /podnudge doctor --watch /etc/app --signal HUP";
+In a pod: kubectl exec POD -c podnudge -- podnudge doctor --watch /etc/app --signal HUP";
 
 const AFTER_TRIGGER: &str = "\
 The running podnudge needs --reload=loopback or PODNUDGE_RELOAD=loopback; or, in the [agent] of its
