@@ -16,6 +16,7 @@ mod admission_sync;
 mod agent;
 mod applications;
 mod approval;
+mod chart;
 mod checks;
 mod checks_http;
 #[cfg(feature = "tls")]

@@ -13,7 +13,10 @@
 {{- define "podnudge.container" -}}
 {{- $port := include "podnudge.port" . }}
 - name: podnudge
-  image: {{ .Values.image | quote }}
+  image: {{ include "podnudge.image" . | quote }}
+{{- with .Values.image.pullPolicy }}
+  imagePullPolicy: {{ . }}
+{{- end }}
   args:
 {{- if .Values.config }}
 {{- range .Values.options }}
@@ -40,6 +43,7 @@
 {{- if .Values.state }}
     - {name: PODNUDGE_STATE_DIR, value: /var/lib/podnudge}
 {{- end }}
+{{- include "podnudge.env" .Values.env | nindent 4 }}
 {{- if $port }}
   ports:
     - {name: podnudge, containerPort: {{ $port }}}
@@ -53,9 +57,7 @@
     periodSeconds: 1
     failureThreshold: 1
 {{- end }}
-  resources:
-    requests: {cpu: 1m, memory: 8Mi}
-    limits: {memory: 32Mi}
+  resources: {{ toJson .Values.resources }}
   securityContext:
     {{- $isRoot := eq (toString .Values.runAsUser) "0" }}
     {{- if ne (toString .Values.runAsUser) "<nil>" }}
@@ -78,6 +80,35 @@
 {{- end }}
 {{- if include "podnudge.usesApi" . }}
     - {name: podnudge-token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- define "podnudge.image" -}}
+{{- $version := .Chart.AppVersion }}
+{{- with .Values.image }}
+{{- with .registry }}{{ . }}/{{ end }}{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $version }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* The further environment variables of a list; may be empty. */}}
+{{- define "podnudge.env" -}}
+{{- $own := list "PODNUDGE_LISTEN" "PODNUDGE_LOG" "PODNUDGE_POD_NAME" "PODNUDGE_POD_UID" "PODNUDGE_STATE_DIR" }}
+{{- range . }}
+{{- if has .name $own }}{{ fail (printf "podnudge: `env` cannot set %s, which the chart sets; leave it out, or use `options` or `state`" .name) }}{{ end }}
+- {{ toJson . }}
+{{- end }}
+{{- end }}
+
+{{/* What the metadata of an object has besides its name. It takes a list: the context, and the name of the program. */}}
+{{- define "podnudge.metadata" -}}
+{{- $root := first . }}
+{{- $labels := dict "app.kubernetes.io/name" (last .) "app.kubernetes.io/instance" $root.Release.Name }}
+{{- $_ := set $labels "app.kubernetes.io/version" $root.Chart.AppVersion }}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" $root.Release.Service }}
+{{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_") }}
+labels: {{ merge $labels $root.Values.labels | toJson }}
+{{- with $root.Values.annotations }}
+annotations: {{ toJson . }}
 {{- end }}
 {{- end }}
 
@@ -163,4 +194,28 @@
 - {apiGroups: [""], resources: [events], verbs: [create]}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* The policy, with the image, the resources and the environment of this chart's values, as expressions of CEL. */}}
+{{- define "podnudge.injection" -}}
+{{- $image := "image: variables.image," }}
+{{- with .Values.image.pullPolicy }}{{ $image = printf "%s imagePullPolicy: %q," $image . }}{{ end }}
+{{- $env := "" }}
+{{- $_ := include "podnudge.env" .Values.env }}
+{{- range .Values.env }}
+{{- if .valueFrom }}{{ fail (printf "podnudge: `injection` takes no `valueFrom` in `env`; leave out %s" .name) }}{{ end }}
+{{- $env = printf "%sObject.spec.initContainers.env{name: %q, value: %s}, " $env .name (toJson (.value | default "")) }}
+{{- end }}
+{{- $listen := `Object.spec.initContainers.env{name: "PODNUDGE_LISTEN"` }}
+{{- $resources := list }}
+{{- range $kind := list "requests" "limits" }}
+{{- with index $.Values.resources $kind }}
+{{- $quantities := dict }}
+{{- range $name, $quantity := . }}{{ $_ := set $quantities $name (toString $quantity) }}{{ end }}
+{{- $resources = append $resources (printf "%s: %s" $kind (toJson $quantities)) }}
+{{- end }}
+{{- end }}
+{{- $text := .Files.Get "files/injection.yaml" | replace "podnudge:0.1.0" (include "podnudge.image" .) }}
+{{- $text = $text | replace "image: variables.image," $image | replace $listen (printf "%s%s" $env $listen) }}
+{{- regexReplaceAllLiteral `initContainers[.]resources[{]\s+requests: [{][^}]*[}],\s+limits: [{][^}]*[}][}]` $text (printf "initContainers.resources{%s}" (join ", " $resources)) }}
 {{- end }}
