@@ -261,7 +261,8 @@ fn wrong_annotations_are_refused_with_what_is_wrong() {
         (
             json!({"podnudge.io/volume": "config"}),
             "podnudge.io/inject: unknown annotation podnudge.io/volume; known are podnudge.io/container, \
-             podnudge.io/volumes, podnudge.io/options, podnudge.io/config, podnudge.io/uid, podnudge.io/drain, podnudge.io/sync",
+             podnudge.io/volumes, podnudge.io/options, podnudge.io/config, podnudge.io/uid, podnudge.io/drain, \
+             podnudge.io/installed, podnudge.io/sync",
         ),
         (
             json!({"podnudge.io/container": "wbe", "podnudge.io/config": "a"}),

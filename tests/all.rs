@@ -43,6 +43,7 @@ mod halts;
 mod host_pid;
 mod hostile;
 mod http;
+mod installed;
 mod interrupted;
 mod invariants;
 mod kept_target;

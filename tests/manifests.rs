@@ -3,9 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 
 use podnudge_config::{self as config, Overrides};
 use serde_json::{Value, json};
@@ -14,7 +11,6 @@ use crate::support::manifests::{
     WORKLOADS, admit, as_texts, assert_starts, by_name, chart, documents, kustomized, object,
     output_of, remove, root, shipped, take_podnudge, templated, texts, tool, violations,
 };
-use crate::support::{Agent, Kubelet, SharedPod, ask, in_network, payload, podnudge, wait_until};
 
 const PODNUDGE_TOML: &str =
     "configMapGenerator:\n  - name: podnudge\n    literals: [podnudge.toml=x]\n";
@@ -600,6 +596,10 @@ fn all_manifests_are_valid_from_their_first_version_to_the_last() {
     let mut files = vec![
         (rendered("component", kustomized(&all, PODNUDGE_TOML).unwrap()), "1.29"),
         (rendered("classic", kustomized(&classic, PODNUDGE_TOML).unwrap()), "1.29"),
+        (
+            rendered("installed", kustomized(&["component", "component/installed"], "").unwrap()),
+            "1.29",
+        ),
         (rendered("root", kustomized(&["component", "component/root"], "").unwrap()), "1.29"),
         (rendered("restart", kustomized(&restart, PODNUDGE_TOML).unwrap()), "1.34"),
         (
@@ -615,6 +615,10 @@ fn all_manifests_are_valid_from_their_first_version_to_the_last() {
             "1.29",
         ),
         (rendered("chart-classic", helm(&["classic=true", "podnudge.config=\"a\""])), "1.29"),
+        (
+            rendered("chart-installed", helm(&["podnudge.installed={\"image\": \"nginx:1.29\"}"])),
+            "1.29",
+        ),
         (
             rendered(
                 "chart-injection",
@@ -784,85 +788,4 @@ fn every_pod_of_the_manifests_is_restricted() {
         }
     }
     assert!(count >= 6, "only {count} pods");
-}
-
-/// The pod that kustomize renders, as processes: each container has a mount namespace of its own with the volume at
-/// the path of its mount, and the uid of the pod.
-#[test]
-fn podnudge_reloads_nginx_in_the_rendered_pod_and_its_preflight_finds_nothing() {
-    in_network!();
-    let made = documents(&kustomized(&["component"], "").unwrap());
-    let mut spec = pod(&made, "StatefulSet", "store")["spec"].clone();
-    let sidecar = take_podnudge(&mut spec, "initContainers");
-    let nginx = spec["containers"][0].clone();
-    let uid = spec["securityContext"]["runAsUser"].as_str().unwrap().to_owned();
-
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
-    fs::create_dir(at.join("tmp")).unwrap();
-    for (path, mode) in [(at.to_owned(), 0o755), (at.join("tmp"), 0o777)] {
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-    }
-    let mut kubelet = Kubelet::new(at.join("volume"));
-    let config = |version: &str| {
-        let file = &object(&made, "ConfigMap", "nginx")["data"]["nginx.conf"];
-        // A container runtime gives the standard error stream to the user of the container, and /tmp is its own.
-        let text =
-            file.as_str().unwrap().replace("version 1", version).replace("/dev/stderr", "stderr");
-        let text = text.replace("/tmp/", &format!("{}/tmp/", at.display()));
-        payload(&[("nginx.conf", &*text)])
-    };
-    kubelet.write(&config("version 1"));
-    let shared = SharedPod::start(at);
-    // The paths of the mounts, below the folder of the test.
-    let here = |text: &str| {
-        text.replace("/watched/", &format!("{}/watched/", at.display()))
-            .replace("/etc/web", &format!("{}/etc/web", at.display()))
-    };
-    let container = |id: char, of: &Value, program: &Path, args: &[String]| {
-        let mount = of["volumeMounts"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|it| it["name"] == "config")
-            .unwrap();
-        let path = here(mount["mountPath"].as_str().unwrap());
-        fs::create_dir_all(&path).unwrap();
-        let mut start = shared.container(id);
-        start.args(["unshare", "--mount", "sh", "-ec"]);
-        start.arg("mount --bind \"$1\" \"$2\"; mount -o remount,bind,ro \"$2\"; uid=$3; shift 3; exec setpriv --reuid=\"$uid\" --regid=\"$uid\" --clear-groups --bounding-set=-all --inh-caps=-all \"$@\"");
-        start.arg("sh").arg(at.join("volume")).arg(path).arg(&uid).arg(program);
-        start.args(args.iter().map(|arg| here(arg)));
-        start
-    };
-    let words = texts(&nginx["command"]);
-    let mut application = container('a', &nginx, Path::new("nginx"), &words[1..]).spawn().unwrap();
-    let serves = |version: &str| {
-        TcpStream::connect("127.0.0.1:8080").is_ok()
-            && ask("127.0.0.1:8080", "GET", "/").contains(version)
-    };
-    wait_until("nginx serves version 1", || serves("version 1"));
-
-    let program = podnudge();
-    let mut start =
-        container('b', &sidecar, Path::new(program.get_program()), &texts(&sidecar["args"]));
-    for variable in sidecar["env"].as_array().unwrap() {
-        if let Some(value) = variable["value"].as_str() {
-            start.env(variable["name"].as_str().unwrap(), value);
-        }
-    }
-    let agent = Agent::spawn(at, start);
-    wait_until("podnudge has found nginx", || {
-        agent.count("preset") == 1 && agent.count("baseline|fresh|applied") == 1
-    });
-    let before = agent.count("applied");
-    kubelet.write(&config("version 2"));
-    agent.wait_for("applied", before + 1);
-    assert_eq!(agent.last("applied", "evidence"), "verified");
-    assert!(serves("version 2"));
-    let problems: BTreeSet<String> =
-        agent.events("preflight").iter().map(|line| line["problem"].to_string()).collect();
-    assert_eq!(problems, BTreeSet::new(), "{}", agent.log());
-    application.kill().unwrap();
-    application.wait().unwrap();
 }

@@ -21,7 +21,7 @@ NAMES = ["object", "oldObject", "request", "variables"]
 ENVIRONMENT = cel.NewEnv(
     variables={name: cel.Type.DYN for name in NAMES}, extensions=[ext_strings.ExtStrings()]
 )
-TOKEN = re.compile(r"""'[^']*'|"[^"]*"|(?:Object|JSONPatch)[\w.]*(?=\{)|\w+:?|.""", re.DOTALL)
+TOKEN = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|(?:Object|JSONPatch)[\w.]*(?=\{)|\w+:?|.""", re.DOTALL)
 
 
 def as_maps(expression):

@@ -1,6 +1,8 @@
 {{/* Include these with `.Subcharts.podnudge`. A native sidecar, under initContainers. */}}
 {{- define "podnudge.sidecar" -}}
-{{ include "podnudge.container" . }}
+{{- with include "podnudge.install" . }}{{ . }}
+{{ end }}
+{{- include "podnudge.container" . }}
   restartPolicy: Always
 {{- if .Values.restartPod }}
   restartPolicyRules:
@@ -9,13 +11,35 @@
 {{- end }}
 {{- end }}
 
+{{/* Copies podnudge to where its container of the application's image runs it; empty without `installed`. */}}
+{{- define "podnudge.install" -}}
+{{- if .Values.installed.image -}}
+- name: podnudge-install
+  {{- include "podnudge.ownImage" . | nindent 2 }}
+  args: [install, /opt/podnudge]
+  resources:
+    requests: {cpu: 1m, memory: 16Mi}
+    limits: {memory: 32Mi}
+  securityContext:
+    runAsNonRoot: true
+    allowPrivilegeEscalation: false
+    readOnlyRootFilesystem: true
+    capabilities: {drop: [ALL]}
+    seccompProfile: {type: RuntimeDefault}
+  volumeMounts:
+    - {name: podnudge-program, mountPath: /opt/podnudge}
+{{- end }}
+{{- end }}
+
 {{/* An ordinary container, under containers. */}}
 {{- define "podnudge.container" -}}
 {{- $port := include "podnudge.port" . }}
 - name: podnudge
-  image: {{ include "podnudge.image" . | quote }}
-{{- with .Values.image.pullPolicy }}
-  imagePullPolicy: {{ . }}
+{{- if .Values.installed.image }}
+  image: {{ .Values.installed.image | quote }}
+  command: [/usr/local/bin/podnudge]
+{{- else }}
+  {{- include "podnudge.ownImage" . | nindent 2 }}
 {{- end }}
   args:
 {{- if .Values.config }}
@@ -43,7 +67,9 @@
 {{- if .Values.state }}
     - {name: PODNUDGE_STATE_DIR, value: /var/lib/podnudge}
 {{- end }}
-{{- include "podnudge.env" .Values.env | nindent 4 }}
+{{- with include "podnudge.env" .Values.env | trim }}
+{{- . | nindent 4 }}
+{{- end }}
 {{- if $port }}
   ports:
     - {name: podnudge, containerPort: {{ $port }}}
@@ -57,7 +83,7 @@
     periodSeconds: 1
     failureThreshold: 1
 {{- end }}
-  resources: {{ toJson .Values.resources }}
+  resources: {{ ternary .Values.installed.resources .Values.resources (ne .Values.installed.image "") | toJson }}
   securityContext:
     {{- $isRoot := eq (toString .Values.runAsUser) "0" }}
     {{- if ne (toString .Values.runAsUser) "<nil>" }}
@@ -78,8 +104,19 @@
 {{- if .Values.state }}
     - {name: podnudge-state, mountPath: /var/lib/podnudge}
 {{- end }}
+{{- if .Values.installed.image }}
+    - {name: podnudge-program, mountPath: /usr/local/bin/podnudge, subPath: podnudge, readOnly: true}
+    - {name: podnudge-work, mountPath: /tmp}
+{{- end }}
 {{- if include "podnudge.usesApi" . }}
     - {name: podnudge-token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- define "podnudge.ownImage" -}}
+image: {{ include "podnudge.image" . | quote }}
+{{- with .Values.image.pullPolicy }}
+imagePullPolicy: {{ . }}
 {{- end }}
 {{- end }}
 
@@ -130,6 +167,12 @@ annotations: {{ toJson . }}
 {{- if .Values.state }}
 - name: podnudge-state
   emptyDir: {sizeLimit: 16Mi}
+{{- end }}
+{{- if .Values.installed.image }}
+- name: podnudge-program
+  emptyDir: {medium: Memory, sizeLimit: 16Mi}
+- name: podnudge-work
+  emptyDir: {medium: Memory, sizeLimit: 16Mi}
 {{- end }}
 {{- if include "podnudge.usesApi" . }}
 - name: podnudge-token
@@ -198,24 +241,33 @@ annotations: {{ toJson . }}
 
 {{/* The policy, with the image, the resources and the environment of this chart's values, as expressions of CEL. */}}
 {{- define "podnudge.injection" -}}
-{{- $image := "image: variables.image," }}
-{{- with .Values.image.pullPolicy }}{{ $image = printf "%s imagePullPolicy: %q," $image . }}{{ end }}
-{{- $env := "" }}
+{{- $text := .Files.Get "files/injection.yaml" | replace "podnudge:0.1.0" (include "podnudge.image" .) }}
+{{- with .Values.image.pullPolicy }}
+{{- $text = $text | replace "image: variables.image," (printf "image: variables.image, imagePullPolicy: %q," .) }}
+{{- end }}
+{{- $own := `requests: {"cpu": "1m", "memory": "8Mi"}, limits: {"memory": "32Mi"}` }}
+{{- $text = $text | replace $own (include "podnudge.quantities" .Values.resources) }}
+{{- $own = `requests: {"cpu": "1m", "memory": "16Mi"}, limits: {"memory": "64Mi"}` }}
+{{- $text = $text | replace $own (include "podnudge.quantities" .Values.installed.resources) }}
 {{- $_ := include "podnudge.env" .Values.env }}
+{{- $env := "" }}
 {{- range .Values.env }}
 {{- if .valueFrom }}{{ fail (printf "podnudge: `injection` takes no `valueFrom` in `env`; leave out %s" .name) }}{{ end }}
 {{- $env = printf "%sObject.spec.initContainers.env{name: %q, value: %s}, " $env .name (toJson (.value | default "")) }}
 {{- end }}
-{{- $listen := `Object.spec.initContainers.env{name: "PODNUDGE_LISTEN"` }}
-{{- $resources := list }}
+{{- $first := `Object.spec.initContainers.env{name: "PODNUDGE_LISTEN"` }}
+{{- $text | replace $first (printf "%s%s" $env $first) }}
+{{- end }}
+
+{{/* The fields of resources, as an expression of CEL. */}}
+{{- define "podnudge.quantities" -}}
+{{- $fields := list }}
 {{- range $kind := list "requests" "limits" }}
-{{- with index $.Values.resources $kind }}
-{{- $quantities := dict }}
-{{- range $name, $quantity := . }}{{ $_ := set $quantities $name (toString $quantity) }}{{ end }}
-{{- $resources = append $resources (printf "%s: %s" $kind (toJson $quantities)) }}
+{{- with index $ $kind }}
+{{- $quantities := list }}
+{{- range $name, $quantity := . }}{{ $quantities = append $quantities (printf "%q: %q" $name (toString $quantity)) }}{{ end }}
+{{- $fields = append $fields (printf "%s: {%s}" $kind (join ", " $quantities)) }}
 {{- end }}
 {{- end }}
-{{- $text := .Files.Get "files/injection.yaml" | replace "podnudge:0.1.0" (include "podnudge.image" .) }}
-{{- $text = $text | replace "image: variables.image," $image | replace $listen (printf "%s%s" $env $listen) }}
-{{- regexReplaceAllLiteral `initContainers[.]resources[{]\s+requests: [{][^}]*[}],\s+limits: [{][^}]*[}][}]` $text (printf "initContainers.resources{%s}" (join ", " $resources)) }}
+{{- join ", " $fields }}
 {{- end }}
