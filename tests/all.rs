@@ -48,6 +48,7 @@ mod interrupted;
 mod invariants;
 mod kept_target;
 mod killed_restart;
+mod kyverno;
 mod layers;
 mod manifests;
 mod manual;

@@ -4,7 +4,7 @@ messages of the validations that deny it.
 
 What it does not have is the API server's type system for `Object` and `JSONPatch`: it takes them as maps, after it has
 compared the name of each type with its place, as the API server does. The fields are checked by validating the result
-against the schema of Pods.
+against the schema of Pods. A MutatingPolicy of Kyverno has the same expressions, and needs no binding.
 
     admission.py POLICY.yaml … <REQUEST.json
 """
@@ -104,7 +104,12 @@ def patch(target, operation):
 def main():
     documents = [one for name in sys.argv[1:] for one in yaml.safe_load_all(open(name, encoding="utf-8"))]
     bound = {one["spec"]["policyName"] for one in documents if one["kind"].endswith("PolicyBinding")}
-    policies = [one for one in documents if one["kind"].endswith("AdmissionPolicy") and one["metadata"]["name"] in bound]
+    policies = [
+        one
+        for one in documents
+        if one["kind"] == "MutatingPolicy"
+        or (one["kind"].endswith("AdmissionPolicy") and one["metadata"]["name"] in bound)
+    ]
     request = json.load(sys.stdin)
     denied, mutated = [], False
     # First all that mutate.

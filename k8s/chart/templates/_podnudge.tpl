@@ -241,7 +241,8 @@ annotations: {{ toJson . }}
 
 {{/* The policy, with the image, the resources and the environment of this chart's values, as expressions of CEL. */}}
 {{- define "podnudge.injection" -}}
-{{- $text := .Files.Get "files/injection.yaml" | replace "podnudge:0.1.0" (include "podnudge.image" .) }}
+{{- $file := ternary "files/kyverno.yaml" "files/injection.yaml" (eq (toString .Values.injection) "kyverno") }}
+{{- $text := .Files.Get $file | replace "podnudge:0.1.0" (include "podnudge.image" .) }}
 {{- with .Values.image.pullPolicy }}
 {{- $text = $text | replace "image: variables.image," (printf "image: variables.image, imagePullPolicy: %q," .) }}
 {{- end }}
