@@ -7,7 +7,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::manifests::root;
+use crate::support::manifests::{output_of, root, templated, tool};
+use crate::support::program::PATH;
 use crate::support::{command, yaml};
 
 fn text(path: &str) -> String {
@@ -96,6 +97,71 @@ fn both_images_have_one_binary_which_is_also_in_the_path() {
     }
     let reloader = folder.path().join("reloader/bin/prometheus-config-reloader");
     assert_eq!(fs::read_link(reloader).unwrap(), Path::new("../podnudge"));
+}
+
+/// A fork sets it, and publishes its own image and chart.
+#[test]
+fn one_variable_names_the_image_and_the_chart_of_a_release() {
+    let release = text(".github/workflows/release.yml");
+    let variables: BTreeSet<&str> = between(&release, "${{ vars.", ' ').into_iter().collect();
+    assert_eq!(variables, BTreeSet::from(["PUBLISH_TO"]));
+
+    let all = workflow("release")["jobs"]["version"]["steps"].clone();
+    let naming = all.as_array().unwrap().iter().find(|it| it["id"] == "names").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("output");
+    let writes = |to: &str| {
+        let mut bash = command("bash");
+        bash.args(["-ec", naming["run"].as_str().unwrap()]);
+        bash.env("PUBLISH_TO", to).env("GITHUB_OUTPUT", &output).output().unwrap().status.success()
+    };
+    assert!(writes("registry.example:5000/Team/tools"));
+    let wanted = "registry=registry.example:5000\nimage=registry.example:5000/team/tools/podnudge\n\
+                  charts=registry.example:5000/team/tools/charts\n";
+    assert_eq!(fs::read_to_string(&output).unwrap(), wanted);
+    assert!(!writes(""));
+}
+
+/// What `kubectl apply -f URL` and `helm install` get from a release.
+#[test]
+fn the_manifests_and_the_chart_of_a_release_name_its_image_by_its_digest() {
+    let folder = tempfile::tempdir().unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    let image =
+        format!("registry.example:5000/team/podnudge@sha256:{}", "0123456789abcdef".repeat(4));
+    let mut write = command(root().join(".ci/manifests"));
+    let tools = root().join("target/checks/bin");
+    write.env("PATH", format!("{}:{PATH}", tools.display()));
+    write.args([&*image, version, "team/fork"]).arg(folder.path());
+    output_of(write).unwrap();
+
+    let mut images = 0;
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(folder.path()).unwrap() {
+        let path = entry.unwrap().path();
+        names.insert(path.file_name().unwrap().to_str().unwrap().to_owned());
+        if path.extension().is_some_and(|ending| ending == "yaml") {
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(!yaml::documents(&text).is_empty(), "{}", path.display());
+            assert!(!text.contains("podnudge:0"), "{}", path.display());
+            images += text.matches(&image).count();
+        }
+    }
+    assert!(images >= 10, "only {images} images");
+    let chart = format!("podnudge-{version}.tgz");
+    for name in
+        ["nginx-published.yaml", "injection.yaml", "injection-kyverno.yaml", "sync.yaml", &chart]
+    {
+        assert!(names.contains(name), "{name}: {names:?}");
+    }
+    let chart = folder.path().join(chart);
+    let made = templated(&chart, &["sync.enabled=true", "injection=true"]).unwrap();
+    assert_eq!(made.matches(&image).count(), 2, "{made}");
+    let mut show = tool("helm");
+    show.args(["show", "chart"]).arg(&chart);
+    let about = output_of(show).unwrap();
+    assert!(about.contains(&image) && !about.contains("OWNER"), "{about}");
+    assert!(about.contains("home: https://github.com/team/fork\n"), "{about}");
 }
 
 /// A job that runs code of dependencies must not be able to write to the repository, and no text that others choose
