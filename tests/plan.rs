@@ -285,6 +285,17 @@ fn a_plan_recommends_slots_where_jitter_does_not_help() {
     assert!(text.contains("the restart budget, 5 in 1h, delays"), "{text}");
 }
 
+/// The disruption controller rounds a percentage up.
+#[test]
+fn an_outage_is_what_a_usual_disruption_budget_would_not_allow() {
+    for (replicas, least) in [(1, 1), (2, 1), (3, 2), (4, 3), (5, 3), (8, 6), (9, 6), (100, 75)] {
+        let replicas = format!("--replicas={replicas}");
+        let arguments = ["--watch=/etc/app", "--restart", "--runs=1", "--json", &replicas];
+        let plan: Value = serde_json::from_str(&planned(&arguments).unwrap()).unwrap();
+        assert_eq!(plan["min_available"], least, "{replicas}");
+    }
+}
+
 #[test]
 fn a_plan_that_cannot_be_made_is_a_wrong_command_line() {
     let folder = tempfile::tempdir().unwrap();

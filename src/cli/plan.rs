@@ -23,6 +23,8 @@ pub(super) fn options(matches: &ArgMatches) -> Result<Options, Stop> {
     let count = |name, most| count(name, most).map(|count| u32::try_from(count).unwrap_or(most));
     let time =
         |name| value_of(matches, name, |text| config::bounded_duration(text, Duration::ZERO, DAY));
+    let min_available =
+        text("min-available").map(|_| count("min-available", MOST_REPLICAS)).transpose()?;
     let runs = text("runs").map(|_| count("runs", MOST_RUNS)).transpose()?;
     let is_supervised = matches.get_flag("supervised");
     Ok(Options {
@@ -33,7 +35,7 @@ pub(super) fn options(matches: &ArgMatches) -> Result<Options, Stop> {
         sync_period: time("sync-period")?,
         endpoint_delay: time("endpoint-delay")?,
         restarts: if is_supervised { Restarts::Supervised } else { Restarts::Kubelet },
-        min_available: count("min-available", MOST_REPLICAS)?,
+        min_available,
         changes: count("changes", MOST_CHANGES)?,
         every: time("every")?,
         runs,

@@ -21,8 +21,8 @@ pub struct Options {
     pub endpoint_delay: Duration,
     /// What starts the application again.
     pub restarts: Restarts,
-    /// With fewer replicas up than this, there is an outage.
-    pub min_available: u32,
+    /// With fewer replicas up than this, there is an outage; `None` for what is usual with so many.
+    pub min_available: Option<u32>,
     /// The number of changes of the content.
     pub changes: u32,
     /// The time between two changes.

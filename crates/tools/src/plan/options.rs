@@ -24,8 +24,9 @@ pub fn scenario(config: &Config, options: &Options) -> Result<Scenario, Reason> 
         let reason = Reason::new("the rule has no action: podnudge chooses a preset in the pod");
         return Err(reason.hint("add `--preset NAME`, or `preset` to the rule"));
     }
-    if options.min_available > options.replicas {
-        let (least, all) = (options.min_available, options.replicas);
+    let min_available = options.min_available.unwrap_or_else(|| usual_least(options.replicas));
+    if min_available > options.replicas {
+        let (least, all) = (min_available, options.replicas);
         let reason = format!("--min-available: {least} is more than all replicas, {all}");
         return Err(Reason::new(reason));
     }
@@ -43,12 +44,18 @@ pub fn scenario(config: &Config, options: &Options) -> Result<Scenario, Reason> 
         sync_period: options.sync_period,
         endpoint_delay: options.endpoint_delay,
         restarts: options.restarts,
-        min_available: options.min_available,
+        min_available,
         changes: options.changes,
         every: options.every,
         runs: options.runs.unwrap_or(enough.clamp(RUNS.0, RUNS.1)),
         seed: options.seed,
     })
+}
+
+/// How many replicas a `PodDisruptionBudget` with `maxUnavailable: 25%` keeps up, which rounds the percentage up as
+/// Kubernetes does, but at least one.
+fn usual_least(replicas: u32) -> u32 {
+    (replicas - replicas.div_ceil(4)).max(1)
 }
 
 /// The Leases that the rule asks for.
