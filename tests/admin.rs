@@ -454,6 +454,8 @@ fn sample() -> Status {
     };
     Status {
         version: "1.2.3",
+        #[cfg(feature = "page")]
+        pod: None,
         now: at(1_700_000_100),
         started: at(1_700_000_000),
         ready: true,

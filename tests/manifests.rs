@@ -39,8 +39,10 @@ fn assert_is_complete(container: &Value) {
         json!({"name": "PODNUDGE_LOG", "value": "json"}),
         variable("PODNUDGE_POD_NAME", "metadata.name"),
         variable("PODNUDGE_POD_UID", "metadata.uid"),
+        variable("PODNUDGE_POD_NAMESPACE", "metadata.namespace"),
+        variable("PODNUDGE_NODE_NAME", "spec.nodeName"),
     ];
-    assert_eq!(container["env"].as_array().unwrap()[..4], wanted);
+    assert_eq!(container["env"].as_array().unwrap()[..6], wanted);
     assert_eq!(
         container["livenessProbe"],
         json!({"httpGet": {"path": "/livez", "port": "podnudge"}})
@@ -123,7 +125,7 @@ fn each_further_component_adds_what_its_feature_needs() {
             ["config /watched/config", "podnudge-state /var/lib/podnudge (rw)"]
         );
         assert_eq!(
-            container["env"][4],
+            container["env"][6],
             json!({"name": "PODNUDGE_STATE_DIR", "value": "/var/lib/podnudge"})
         );
         let rule = json!([{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": ["88"]}}]);

@@ -36,6 +36,7 @@ fn change(steps: &[(StepName, f64)], end: Option<f64>, outcome: Outcome) -> Chan
         evidence: Evidence::None,
         reason: None,
         attempts: 1,
+        attempts_allowed: None,
         steps: steps
             .iter()
             .map(|(step, began)| Step { step: *step, began_at: at(*began) })
@@ -118,6 +119,7 @@ fn status(outside: &str) -> Status {
     };
     Status {
         version: "1.2.3",
+        pod: None,
         now: at(60.0),
         started: at(-86_400.0),
         ready: true,

@@ -186,7 +186,14 @@ pub fn surroundings(environment: impl IntoIterator<Item = (OsString, OsString)>)
     let pod =
         Pod { is_named: name.is_some(), name: name.unwrap_or(host), uid: get("PODNUDGE_POD_UID") };
     let server = get("KUBERNETES_SERVICE_HOST").zip(get("KUBERNETES_SERVICE_PORT"));
-    Surroundings { pod, server: server.map(|(host, port)| Server { host, port }) }
+    Surroundings {
+        pod,
+        #[cfg(feature = "page")]
+        namespace: get("PODNUDGE_POD_NAMESPACE"),
+        #[cfg(feature = "page")]
+        node: get("PODNUDGE_NODE_NAME"),
+        server: server.map(|(host, port)| Server { host, port }),
+    }
 }
 
 /// Whether to colour an output: on a terminal, unless `NO_COLOR` is set (<https://no-color.org>) or the

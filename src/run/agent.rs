@@ -35,6 +35,8 @@ use podnudge_core::jitter::Replica;
 use podnudge_core::preflight::Problem;
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::{Digest, Generation};
+#[cfg(feature = "page")]
+use podnudge_core::status::PodStatus;
 use podnudge_core::{Core, Intervals};
 
 /// The result of a task.
@@ -94,6 +96,9 @@ pub(super) struct Agent {
     pub(super) kubelet_volumes: Vec<VolumeId>,
     /// Volumes that were mounted at their paths at some scan.
     pub(super) mounted: Vec<VolumeId>,
+    /// podnudge's own pod, for the page.
+    #[cfg(feature = "page")]
+    pub(super) pod: PodStatus,
     /// What the core has reported.
     pub(super) facts: Facts,
     pub(super) counted: Counted,
@@ -186,6 +191,12 @@ impl Agent {
             state,
             kubelet_volumes: Vec::new(),
             mounted: Vec::new(),
+            #[cfg(feature = "page")]
+            pod: PodStatus {
+                name: surroundings.pod.name.clone(),
+                namespace: surroundings.namespace.clone(),
+                node: surroundings.node.clone(),
+            },
             facts: Facts::default(),
             counted: Counted::default(),
             tasks: JoinSet::new(),

@@ -51,8 +51,11 @@ impl Agent {
             status.reloads = self.reloads(&status);
         }
         #[cfg(feature = "page")]
-        for (n, rule) in status.rules.iter_mut().enumerate() {
-            rule.changes = self.facts.history.changes(RuleId(n), rule.state);
+        {
+            status.pod = Some(self.pod.clone());
+            for (n, rule) in status.rules.iter_mut().enumerate() {
+                rule.changes = self.facts.history.changes(RuleId(n), rule.state);
+            }
         }
         for (rule, state) in status.rules.iter_mut().zip(&self.rules) {
             rule.targets = process::running_targets(&self.context, &state.config);

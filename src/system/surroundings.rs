@@ -24,6 +24,12 @@ impl Pod {
 pub struct Surroundings {
     /// The pod.
     pub pod: Pod,
+    /// The namespace of the pod, for the page.
+    #[cfg(feature = "page")]
+    pub namespace: Option<String>,
+    /// The node of the pod, for the page.
+    #[cfg(feature = "page")]
+    pub node: Option<String>,
     /// The API server, in a pod.
     pub server: Option<Server>,
 }

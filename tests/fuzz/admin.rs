@@ -71,6 +71,8 @@ fn status(rule: &str, path: &str, target: &str) -> Status {
     };
     Status {
         version: "1.2.3",
+        #[cfg(feature = "page")]
+        pod: None,
         now: at(1_700_000_100),
         started: at(1_700_000_000),
         ready: false,
@@ -95,6 +97,7 @@ fn change() -> Change {
         outcome: Outcome::Failed,
         evidence: Evidence::None,
         attempts: 3,
+        attempts_allowed: Some(3),
         reason: Some(Reason::new(SECRET).hint(SECRET)),
         steps: Vec::new(),
     }

@@ -12,7 +12,7 @@ use crate::clock::UnixTime;
 use crate::command::{Command, Extent};
 use crate::event::{Acted, RuleId};
 use crate::evidence::Evidence;
-use crate::fact::Fact;
+use crate::fact::{Attempt, Fact};
 use crate::snapshot::Digest;
 use crate::status::{Change, Outcome, State, StepName};
 use change::begun;
@@ -60,7 +60,11 @@ impl History {
             }
             Command::Act(act) if act.extent == Extent::Send => {
                 self.happened(act.rule, |changed| {
-                    changed.acting(now, act.digest).attempts += 1;
+                    let change = changed.acting(now, act.digest);
+                    // The way back to the last good content has attempts of its own.
+                    if change.digest == Some(act.digest) {
+                        change.attempts = act.attempt;
+                    }
                 });
             }
             Command::Report(rule, fact) => {
@@ -171,6 +175,9 @@ impl Changed {
             }
             Fact::Retrying(_, _, reason) | Fact::TargetAbsent(reason) | Fact::Refused(reason) => {
                 if let Some(change) = self.in_rollout() {
+                    if let Fact::Retrying(_, Attempt { most, .. }, _) = fact {
+                        change.attempts_allowed = Some(*most);
+                    }
                     change.waits(now, reason);
                 }
             }

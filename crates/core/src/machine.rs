@@ -327,6 +327,8 @@ impl Core {
     pub fn status(&self, now: Now) -> Status {
         Status {
             version: env!("CARGO_PKG_VERSION"),
+            #[cfg(feature = "page")]
+            pod: None,
             now: now.wall,
             started: self.started,
             ready: self.rules.iter().all(|rule| rule.not_ready().is_none()),

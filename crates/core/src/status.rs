@@ -21,6 +21,10 @@ pub use change::{Change, ChangedKeys, Outcome, Step, StepName};
 pub struct Status {
     /// The version of podnudge.
     pub version: &'static str,
+    /// podnudge's own pod. The loop sets it.
+    #[cfg(feature = "page")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodStatus>,
     /// When this status was taken.
     pub now: UnixTime,
     /// When podnudge started.
@@ -42,6 +46,20 @@ pub struct Status {
     /// The reloads as prometheus-config-reloader counts them, if its metrics are asked for. The loop sets it.
     #[serde(skip)]
     pub reloads: Option<Reloads>,
+}
+
+/// podnudge's own pod, as far as the environment tells.
+#[cfg(feature = "page")]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PodStatus {
+    /// Its name, or else the host name.
+    pub name: String,
+    /// Its namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The node that it runs on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
 }
 
 /// Reloads as prometheus-config-reloader counts them.

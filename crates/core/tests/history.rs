@@ -11,7 +11,7 @@ use podnudge_core::fact::{Attempt, Fact, Occasion};
 use podnudge_core::history::{History, MOST_BYTES, MOST_CHANGES};
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::{Changes, Digest, Key};
-use podnudge_core::status::{Change, Outcome, State};
+use podnudge_core::status::{Change, Outcome, State, StepName};
 
 use crate::scenarios::{files_below, played};
 use crate::support::random::Random;
@@ -163,25 +163,55 @@ fn a_port_that_refuses_connections_is_waited_for() {
     assert_eq!(played.lines(), [format!("{first}{end}")]);
 }
 
-/// The last steps have their own times, whatever was left out before.
-#[test]
-fn of_many_attempts_the_first_and_the_last_are_remembered() {
+/// A change whose attempts begin every ten seconds, and all fail.
+fn failed_attempts(most: u32) -> Change {
     let mut played = Played::default();
     played.at(1000).keys_change(1000, &["a"]).fact(Fact::Passed(digest(2)));
-    for n in 1..=30 {
+    for n in 1..=most {
         played.at(u64::from(n) * 10_000).command(&attempt(n));
         played.at(u64::from(n) * 10_000 + 100).fact(Fact::Sent(digest(2), String::new()));
-        if n < 30 {
-            played.at(u64::from(n) * 10_000 + 5000).fact(Fact::Retrying(digest(2), ATTEMPT, why()));
+        if n < most {
+            let failed = Attempt { number: n, most, ..ATTEMPT };
+            played.at(u64::from(n) * 10_000 + 5000).fact(Fact::Retrying(digest(2), failed, why()));
         }
     }
-    played.at(305_000).fact(Fact::GaveUp(digest(2), why(), 30));
+    played.at(u64::from(most) * 10_000 + 5000).fact(Fact::GaveUp(digest(2), why(), most));
     let [change] = <[Change; 1]>::try_from(played.history.changes(RULE, State::Failed)).unwrap();
-    assert_eq!(change.attempts, 30);
+    assert_eq!((change.attempts, change.attempts_allowed), (most, Some(most)));
+    change
+}
+
+#[test]
+fn each_of_the_default_number_of_attempts_is_remembered() {
+    let change = failed_attempts(10);
+    let names: Vec<&str> = change.steps.iter().map(|step| step.step.name()).collect();
+    assert_eq!(names, ["wait", "act", "verify"].repeat(10));
+}
+
+/// All steps have their own times, whatever was left out between them.
+#[test]
+fn of_very_many_attempts_those_in_the_middle_are_one_step() {
+    let change = failed_attempts(30);
     let line = line(&change);
-    assert!(line.starts_with("2 [a] 1000 wait, 10000 act, 10100 verify, 15000 wait, "), "{line}");
+    let first = "2 [a] 1000 wait, 10000 act, 10100 verify, 15000 wait, 20000 act, 20100 verify, 25000 repeat, ";
+    assert!(line.starts_with(first), "{line}");
+    assert_eq!(line.matches("repeat").count(), 1, "{line}");
     let last = "285000 wait, 290000 act, 290100 verify, 295000 wait, 300000 act, 300100 verify, 305000 failed why";
     assert!(line.ends_with(last), "{line}");
+    // The step for those in the middle ends where the first of the last attempts begins.
+    assert_eq!(change.steps[7].step, StepName::Wait, "{line}");
+}
+
+/// What was not sent was no attempt: the same attempt is made again.
+#[test]
+fn a_refusal_is_no_attempt() {
+    let mut played = Played::default();
+    played.at(1000).keys_change(1000, &["a"]);
+    for n in 0..3 {
+        played.at(2000 + 1000 * n).command(&attempt(1)).at(2100 + 1000 * n);
+        played.history.acted(played.now(), RULE, &Acted::Refused(why()));
+    }
+    assert_eq!(played.history.changes(RULE, State::Refused)[0].attempts, 1);
 }
 
 #[test]
@@ -287,7 +317,7 @@ fn the_number_of_changes_and_their_bytes_are_limited_whatever_happens() {
             let end = change.ended_at.unwrap_or_else(|| played.now());
             assert!(times.is_sorted() && times.last() <= Some(&end), "{}", line(change));
             assert_eq!(change.ended_at.is_none(), change.outcome == Outcome::InProgress);
-            assert!((1..=16).contains(&change.steps.len()), "{}", line(change));
+            assert!((1..=40).contains(&change.steps.len()), "{}", line(change));
         }
     }
     assert!(most.0 <= MOST_CHANGES && most.0 > 3, "{most:?}");

@@ -64,6 +64,10 @@
       valueFrom: {fieldRef: {fieldPath: metadata.name}}
     - name: PODNUDGE_POD_UID
       valueFrom: {fieldRef: {fieldPath: metadata.uid}}
+    - name: PODNUDGE_POD_NAMESPACE
+      valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+    - name: PODNUDGE_NODE_NAME
+      valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
 {{- if .Values.state }}
     - {name: PODNUDGE_STATE_DIR, value: /var/lib/podnudge}
 {{- end }}

@@ -8,8 +8,8 @@ use crate::reason::Reason;
 use crate::snapshot::{Changes, Key};
 use crate::status::{Change, ChangedKeys, Outcome, Step, StepName};
 
-/// The most steps of a change. Those of attempts in its middle are left out then: the step before them lasts longer.
-const MOST_STEPS: usize = 16;
+/// The most steps of a change: enough for twelve attempts. Of more, those in the middle become one step.
+const MOST_STEPS: usize = 40;
 /// The first steps, which are always kept: those before the second attempt.
 const FIRST_STEPS: usize = 6;
 /// The most steps of an attempt, with the wait before it.
@@ -34,6 +34,7 @@ pub(super) fn begun(at: UnixTime) -> Change {
         evidence: Evidence::None,
         reason: None,
         attempts: 0,
+        attempts_allowed: None,
         steps: vec![Step { step: StepName::Settle, began_at: at }],
     }
 }
@@ -73,13 +74,17 @@ impl Change {
         }
     }
 
-    /// Removes the earliest steps that are repeated after the first ones.
+    /// Has one step stand for the earliest steps that are repeated after the first ones.
     fn leave_out_an_attempt(&mut self) {
         let name = |at: usize| self.steps.get(at).map(|step| step.step);
-        let first = name(FIRST_STEPS);
+        let is_there = name(FIRST_STEPS) == Some(StepName::Repeat);
+        let from = FIRST_STEPS + usize::from(is_there);
         let mut lengths = 2..=STEPS_OF_ATTEMPT;
-        let repeated = lengths.find(|length| name(FIRST_STEPS + length) == first).unwrap_or(2);
-        self.steps.drain(FIRST_STEPS..FIRST_STEPS + repeated);
+        let repeated = lengths.find(|length| name(from + length) == name(from)).unwrap_or(2);
+        let first = self.steps.drain(from..from + repeated).next();
+        if let (false, Some(first)) = (is_there, first) {
+            self.steps.insert(FIRST_STEPS, Step { step: StepName::Repeat, ..first });
+        }
     }
 
     pub(super) fn waits(&mut self, now: UnixTime, reason: &Reason) {

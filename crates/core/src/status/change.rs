@@ -28,10 +28,13 @@ pub struct Change {
     /// The last reason to wait, to reject the content, to try again or to give up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// How often an action was begun.
+    /// The number of the last attempt, from 1 on; 0 before the first action.
     pub attempts: u32,
-    /// In the order of time, each from the end of the one before. Of many attempts, some in the middle are left out: the
-    /// step before them lasts until the next one.
+    /// How many attempts are made, known once the first one failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts_allowed: Option<u32>,
+    /// In the order of time, each from the end of the one before. Of very many attempts, those in the middle are one
+    /// step, [`StepName::Repeat`].
     pub steps: Vec<Step>,
 }
 
@@ -79,6 +82,8 @@ pub enum StepName {
     Act,
     /// The actions were sent, and the outcome was not known.
     Verify,
+    /// Attempts whose steps are not remembered.
+    Repeat,
 }
 
 impl StepName {
@@ -94,6 +99,7 @@ impl StepName {
             Self::Wait => "wait",
             Self::Act => "act",
             Self::Verify => "verify",
+            Self::Repeat => "repeat",
         }
     }
 }
