@@ -1,44 +1,72 @@
-// Takes the screenshots of `.ci/page`, and runs axe: `node page.mjs URL FOLDER`.
+// Takes the screenshots of `.ci/page`, and runs axe: `node page.mjs URL PREFIX [picture]`. For the picture of the README
+// there is one of the upper part only, and nothing is examined.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { resolve } from "node:path";
+import { basename, resolve } from "node:path";
 
-const [url, folder] = process.argv.slice(2);
-const require = createRequire(resolve(folder, "package.json"));
+const [url, prefix, picture] = process.argv.slice(2);
+const require = createRequire(resolve("target/page/package.json"));
 const puppeteer = await import(require.resolve("puppeteer-core"));
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const launch = puppeteer.launch ?? puppeteer.default.launch.bind(puppeteer.default);
 const browser = await launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
 const wrong = [];
+
+async function open(scheme, width, height) {
+  const page = await browser.newPage();
+  page.on("request", (request) => {
+    if (new URL(request.url()).host !== new URL(url).host) wrong.push(`asks ${request.url()}`);
+  });
+  page.on("console", (line) => {
+    // The browser itself asks for an icon.
+    if (line.type() === "error" && !line.location().url.endsWith("/favicon.ico")) wrong.push(line.text());
+  });
+  await page.setViewport({ width, height });
+  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
+  await page.goto(url);
+  return page;
+}
+
+/// The script renews the page within its 5 s, and leaves open what was open, with the focus where it was.
+async function renews(page) {
+  const summary = "section:last-of-type summary";
+  await page.click(summary);
+  const state = () => page.evaluate((at) => {
+    const one = document.querySelector(at);
+    return [one.parentNode.open, document.activeElement === one].join();
+  }, summary);
+  const before = await state();
+  const old = await page.$eval("main .quiet", (line) => line.textContent);
+  await page.waitForFunction((old) => document.querySelector("main .quiet").textContent !== old, { timeout: 15000 }, old);
+  const after = await state();
+  if (after !== before || !after.endsWith("true")) wrong.push(`renewed: ${before} became ${after}`);
+  console.log("the script renews the page");
+}
+
+async function examine(scheme, name, width, height) {
+  const what = `${basename(prefix)} ${scheme} ${name}`;
+  const page = await open(scheme, width, height);
+  await page.screenshot({ path: `${prefix}-${scheme}-${name}.png`, fullPage: true });
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+  if (wide > width) wrong.push(`${what}: ${wide} pixels wide`);
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => globalThis.axe.run());
+  console.log(`${what}: ${found.passes.length} rules pass, ${found.violations.length} fail, ${found.incomplete.length} undecided`);
+  for (const one of [...found.violations, ...found.incomplete]) {
+    wrong.push(`${what}: ${one.id}: ${one.help}: ${one.nodes.map((node) => node.html).join(" ")}`);
+  }
+  if (prefix.endsWith("idle") && scheme === "light" && name === "phone") await renews(page);
+  await page.close();
+}
+
 for (const scheme of ["light", "dark"]) {
-  for (const [name, width, height] of [["phone", 390, 844], ["desktop", 1280, 800]]) {
-    const page = await browser.newPage();
-    page.on("request", (request) => {
-      if (new URL(request.url()).host !== new URL(url).host) wrong.push(`asks ${request.url()}`);
-    });
-    page.on("console", (line) => {
-      // The browser itself asks for an icon.
-      if (line.type() === "error" && !line.location().url.endsWith("/favicon.ico")) wrong.push(line.text());
-    });
-    await page.setViewport({ width, height });
-    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
-    await page.goto(url);
-    await page.screenshot({ path: `${folder}/${scheme}-${name}.png`, fullPage: true });
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-    if (wide > width) wrong.push(`${scheme} ${name}: ${wide} pixels wide`);
-    await page.evaluate(axe);
-    const found = await page.evaluate(() => globalThis.axe.run());
-    console.log(`${scheme} ${name}: ${found.passes.length} rules pass, ${found.violations.length} fail, ${found.incomplete.length} undecided`);
-    for (const one of [...found.violations, ...found.incomplete]) {
-      wrong.push(`${scheme} ${name}: ${one.id}: ${one.help}: ${one.nodes.map((node) => node.html).join(" ")}`);
-    }
-    if (scheme === "light" && name === "phone") {
-      // The script renews the page within its 5 s.
-      const before = await page.$eval("main .quiet", (line) => line.textContent);
-      await page.waitForFunction((old) => document.querySelector("main .quiet").textContent !== old, { timeout: 15000 }, before);
-      console.log("the script renews the page");
-    }
+  if (picture) {
+    const page = await open(scheme, 960, 432);
+    await page.screenshot({ path: `${prefix}-${scheme}.png` });
     await page.close();
+  } else {
+    await examine(scheme, "phone", 390, 844);
+    await examine(scheme, "desktop", 1280, 800);
   }
 }
 await browser.close();

@@ -133,7 +133,7 @@ fn the_page_and_the_status_show_what_became_of_changes() {
     ] {
         assert!(head.contains(header), "{head}");
     }
-    assert!(page.contains(message) && page.contains(">applied</strong> (accepted)"), "{page}");
+    assert!(page.contains(message) && page.contains("✓ applied</strong> (accepted)"), "{page}");
     assert!(page.contains("added <code>b.conf</code>"), "{page}");
 }
 
@@ -213,7 +213,7 @@ fn only_the_pod_itself_and_the_token_get_digests_and_reasons() {
             {
                 assert_eq!(sees, answer.contains("\"a.conf\""), "{answer}");
                 let page = send_from(from, &format!("{to}{port}"), &format!("GET /{more}"));
-                assert!(page.contains(">rejected</strong>"), "{page}");
+                assert!(page.contains("✗ rejected</strong>"), "{page}");
                 for secret in ["hunter2", "<code>a.conf</code>", &digest] {
                     assert_eq!(sees, page.contains(secret), "{page}");
                 }

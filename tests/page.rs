@@ -13,8 +13,8 @@ use podnudge_core::preflight::{Problem, ProblemKind};
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::Digest;
 use podnudge_core::status::{
-    Change, ChangedKeys, Counters, EagerSyncStatus, Histogram, ObjectStatus, Outcome, RuleStatus,
-    SlotStatus, State, Status, Step, StepName, TargetStatus, VolumeStatus,
+    Change, ChangedKeys, Counters, EagerSyncStatus, Histogram, ObjectStatus, Outcome, PodStatus,
+    RuleStatus, SlotStatus, State, Status, Step, StepName, TargetStatus, VolumeStatus,
 };
 use regex_lite::Regex;
 use sha2::Digest as _;
@@ -48,6 +48,7 @@ fn change(steps: &[(StepName, f64)], end: Option<f64>, outcome: Outcome) -> Chan
 fn status(outside: &str) -> Status {
     let text = || outside.to_owned();
     let why = || Reason::new(outside).hint(outside);
+    let different = || Reason::new(format!("{outside} 2")).hint(format!("{outside} 3"));
     let [settle, check, wait, act, verify] = StepName::ALL;
     let keys = ChangedKeys {
         changed: vec![text()],
@@ -58,7 +59,7 @@ fn status(outside: &str) -> Status {
     let applied = Change {
         keys: Some(keys),
         evidence: Evidence::Verified,
-        reason: Some(why()),
+        reason: Some(different()),
         ..change(
             &[(settle, 10.0), (check, 10.5), (wait, 10.62), (act, 41.0), (verify, 41.004)],
             Some(43.5),
@@ -119,7 +120,7 @@ fn status(outside: &str) -> Status {
     };
     Status {
         version: "1.2.3",
-        pod: None,
+        pod: Some(PodStatus { name: text(), namespace: Some(text()), node: Some(text()) }),
         now: at(60.0),
         started: at(-86_400.0),
         ready: true,
@@ -220,7 +221,7 @@ fn luminance(colour: &str) -> f64 {
     0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
 }
 
-/// Text needs a contrast of 4.5, and what is not text of 3 (WCAG 2.2, 1.4.3 and 1.4.11).
+/// Text needs a contrast of 4.5 (WCAG 2.2, 1.4.3). What is not text has colours of texts, or says nothing.
 #[test]
 fn light_and_dark_colours_have_enough_contrast() {
     let (light, dark) = page::STYLE.split_once("@media (prefers-color-scheme: dark)").unwrap();
@@ -234,7 +235,6 @@ fn light_and_dark_colours_have_enough_contrast() {
         for (name, colour) in &scheme {
             let least = match name.as_str() {
                 "text" | "quiet" | "good" | "bad" | "open" => 4.5,
-                "settle" | "check" | "wait" | "act" | "verify" => 3.0,
                 "ground" | "card" | "line" => continue,
                 _ => panic!("what is --{name} for?"),
             };
@@ -288,4 +288,138 @@ fn a_rule_without_changes_and_targets_says_so() {
             && page.contains("<dt>Target</dt><dd>none</dd>"),
         "{page}"
     );
+}
+
+/// A status of one rule in this state, which publishes, with one change of the content on disk.
+fn in_state(state: State, steps: &[(StepName, f64)], outcome: Outcome) -> Status {
+    let mut status = status("x");
+    let rule = &mut status.rules[0];
+    (rule.state, rule.preflight) = (state, Vec::new());
+    rule.digest_on_disk = Some(Digest([0xcd; 32]));
+    rule.digest_running = Some(Digest([0xab; 32]));
+    let end = (outcome != Outcome::InProgress).then_some(59.0);
+    rule.changes = vec![change(steps, end, outcome)];
+    status
+}
+
+/// The strip as text: a step in a line, the one that it is in with its class.
+fn strip(page: &str) -> String {
+    let (_, rest) = page.split_once("<ol class=\"strip").unwrap();
+    let rest = rest.split_once("</ol>").unwrap().0.replace(" aria-current=\"step\"", "");
+    let step = Regex::new(r#"<li(?: class="([a-z]*)")?>([^<]*)<small>([^<]*)</small>"#).unwrap();
+    let line = |found: regex_lite::Captures<'_>| {
+        let class = found.get(1).map_or("", |class| class.as_str());
+        let class = if class == "done" { "" } else { class };
+        format!("{class} {}{}", &found[2], &found[3]).trim().to_owned()
+    };
+    step.captures_iter(&rest).map(line).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn the_strip_shows_the_step_that_the_content_is_in() {
+    use Outcome::{Applied, Failed, InProgress, Rejected};
+    let [settle, check, wait, act, verify] = StepName::ALL;
+    let checked = [(settle, 10.0), (check, 11.0), (wait, 12.5)];
+    let sent = [checked[0], checked[1], checked[2], (act, 20.0), (verify, 20.5)];
+    let failed = [sent[0], sent[1], sent[2], sent[3], sent[4], (wait, 50.0)];
+    let shown = |state, steps: &[(StepName, f64)], outcome| {
+        strip(&page::render(&in_state(state, steps, outcome)))
+    };
+    let mut lines = vec![
+        shown(State::Settling, &checked[..1], InProgress),
+        shown(State::Checking, &checked[..2], InProgress),
+        shown(State::Rejected, &checked[..2], Rejected),
+        shown(State::Held, &checked, InProgress),
+        shown(State::Acting, &sent[..4], InProgress),
+        shown(State::Verifying, &sent, InProgress),
+        shown(State::Backoff, &failed, InProgress),
+        shown(State::Backoff, &sent[..4], InProgress),
+        shown(State::Failed, &sent, Failed),
+        shown(State::RolledBack, &failed, Outcome::RolledBack),
+        shown(State::Idle, &sent, Applied),
+    ];
+    let mut in_sync = in_state(State::Idle, &sent, Applied);
+    let rule = &mut in_sync.rules[0];
+    (rule.in_sync, rule.evidence) = (InSync::Yes, Evidence::Verified);
+    rule.digest_published = rule.digest_on_disk;
+    lines.push(strip(&page::render(&in_sync)));
+    let rule = &mut in_sync.rules[0];
+    (rule.in_sync, rule.evidence) = (InSync::Unknown, Evidence::Delivered);
+    lines.push(strip(&page::render(&in_sync)));
+    let rule = &mut in_sync.rules[0];
+    (rule.state, rule.changes[0].outcome) = (State::Waiting, InProgress);
+    rule.digest_published = rule.digest_running;
+    lines.push(strip(&page::render(&in_sync)));
+    in_sync.rules[0].changes.clear();
+    lines.push(strip(&page::render(&in_sync)));
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+/// Green is only for a proof that came, and red stays until then.
+#[test]
+fn an_attempt_after_one_that_failed_is_red_until_its_proof_comes() {
+    let [_, _, wait, act, verify] = StepName::ALL;
+    let steps =
+        [(wait, 10.0), (act, 20.0), (verify, 20.5), (wait, 50.0), (act, 51.0), (verify, 52.0)];
+    let mut status = in_state(State::Verifying, &steps, Outcome::InProgress);
+    let change = &mut status.rules[0].changes[0];
+    (change.attempts, change.attempts_allowed) = (2, Some(3));
+    let page = page::render(&status);
+    assert!(strip(&page).ends_with("bad ✗ proven attempt 2 of 3"), "{}", strip(&page));
+    assert!(page.contains("✗ verifying, attempt 2 of 3</span></h2>"), "{page}");
+    // The attempt that failed, and the one that goes on; all in one line.
+    let rects = |page: &str, class: &str| page.matches(&format!("<rect class=\"{class}\"")).count();
+    assert_eq!((rects(&page, "verify bad"), rects(&page, "verify good")), (2, 0));
+    assert!(page.contains("<li>verify 37.5 s (2 times)</li>"), "{page}");
+    let rule = &mut status.rules[0];
+    (rule.state, rule.in_sync, rule.evidence) = (State::Idle, InSync::Yes, Evidence::Verified);
+    (rule.changes[0].outcome, rule.changes[0].ended_at) = (Outcome::Applied, Some(at(59.0)));
+    let page = page::render(&status);
+    assert_eq!((rects(&page, "verify bad"), rects(&page, "verify good")), (1, 1));
+    assert!(strip(&page).ends_with("good ✓ proven verified"), "{}", strip(&page));
+}
+
+#[test]
+fn rules_that_fail_are_first_and_each_reason_is_there_once() {
+    let mut status = status("x");
+    let of = |name: &str, state, in_sync, why: &str| {
+        let rule = status.rules[0].clone();
+        let (name, reason) = (name.to_owned(), Some(Reason::new(why).hint("the same hint")));
+        RuleStatus { name, state, in_sync, reason, preflight: Vec::new(), ..rule }
+    };
+    let mut failed = of("failed", State::Failed, InSync::No, "it failed");
+    failed.changes[0].reason = failed.reason.clone();
+    failed.not_ready = Some(Reason::new("another").hint("the same hint"));
+    status.rules = vec![
+        of("idle", State::Idle, InSync::Yes, "idle"),
+        of("held", State::Held, InSync::No, "it is held"),
+        failed,
+    ];
+    let page = page::render(&status);
+    let names: Vec<&str> =
+        page.split("<h2>Rule ").skip(1).map(|rest| rest.split_once(' ').unwrap().0).collect();
+    assert_eq!(names, ["failed", "held", "idle"]);
+    assert_eq!(page.matches("it failed").count(), 1, "{page}");
+    let first = page.split_once("<h2>Rule held").unwrap().0;
+    assert_eq!(first.matches("the same hint").count(), 1, "{first}");
+    // What is well is closed.
+    assert_eq!((page.matches("<details open>").count(), page.matches("<details>").count()), (2, 1));
+}
+
+#[test]
+fn a_rule_that_needs_a_person_has_a_command_to_copy() {
+    let command = |state, in_sync| {
+        let mut status = in_state(state, &[(StepName::Wait, 10.0)], Outcome::Failed);
+        status.rules[0].in_sync = in_sync;
+        let page = page::render(&status);
+        let (_, rest) = page.split_once("<code class=\"copy\">")?;
+        Some(rest.split_once("</code>").unwrap().0.to_owned())
+    };
+    let wanted = "kubectl logs x -n x --all-containers --prefix --since=15m";
+    assert_eq!(command(State::Failed, InSync::No).as_deref(), Some(wanted));
+    let wanted = "kubectl exec x -n x -c podnudge -- /podnudge trigger x";
+    assert_eq!(command(State::Held, InSync::No).as_deref(), Some(wanted));
+    let wanted = "kubectl exec x -n x -c podnudge -- /podnudge status";
+    assert_eq!(command(State::Waiting, InSync::No).as_deref(), Some(wanted));
+    assert_eq!(command(State::Idle, InSync::Yes), None);
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::html::{Html, ago, duration, why};
+use super::html::{Html, duration};
+use super::strip::{Mark, attempt, going_on};
 use podnudge_core::clock::UnixTime;
 use podnudge_core::evidence::Evidence;
 use podnudge_core::status::{Change, ChangedKeys, Outcome, StepName};
@@ -15,55 +16,65 @@ const SPACE: u64 = 3;
 
 /// Appends the changes, if there are any.
 pub(super) fn changes(html: &mut Html, changes: &[Change], now: UnixTime) {
-    html.markup("<h3>Recent changes</h3>\n");
+    html.put("<h3>Recent changes</h3>\n", &[]);
     if changes.is_empty() {
-        html.markup("<p class=\"quiet\">None since podnudge started.</p>\n");
+        html.put("<p class=\"quiet\">None since podnudge started.</p>\n", &[]);
         return;
     }
-    html.markup("<ol>\n");
+    html.put("<ol>\n", &[]);
     for one in changes {
         change(html, one, now);
     }
-    html.markup("</ol>\n");
+    html.put("</ol>\n", &[]);
 }
 
 fn change(html: &mut Html, change: &Change, now: UnixTime) {
     let end = change.ended_at.unwrap_or(now);
-    html.markup("<li>\n<p>").classed("strong", class(change.outcome), &words(change.outcome));
+    let (class, sign) = mark(change).map_or(("quiet", "– "), |mark| (mark.class(), mark.sign()));
+    let outcome = change.outcome.name().replace('-', " ");
+    html.put("<li>\n<p><strong class=\"%\">%%</strong>", &[class, sign, &outcome]);
     if change.evidence != Evidence::None {
-        html.markup(" (").text(change.evidence.name()).markup(")");
+        html.put(" (%)", &[change.evidence.name()]);
     }
-    html.markup(" after ").text(&duration(end.since(change.began_at()))).markup(", begun ");
-    ago(html, change.began_at(), now);
-    html.markup("</p>\n<p>");
+    if let Some(attempt) = attempt(change) {
+        html.put(", %,", &[&attempt]);
+    }
+    html.put(" after %, begun ", &[&duration(end.since(change.began_at()))]);
+    html.ago(change.began_at(), now).put("</p>\n<p>", &[]);
     if change.triggered {
-        html.markup("Triggered by a person. ");
+        html.put("Triggered by a person. ", &[]);
     }
     match &change.keys {
-        None => _ = html.markup("Keys are only shown to the pod itself."),
+        None => _ = html.put("Keys are only shown to the pod itself.", &[]),
         Some(names) => keys(html, names),
     }
     if let Some(digest) = change.digest {
-        html.markup(" <span class=\"quiet\">Digest <code>").text(&format!("{digest:.12}"));
-        html.markup("</code></span>");
+        let digest = format!("{digest:.12}");
+        html.put(" <span class=\"quiet\">Digest <code>%</code></span>", &[&digest]);
     }
-    html.markup("</p>\n");
+    html.put("</p>\n", &[]);
     let steps = steps(change, end);
-    bar(html, &steps);
-    html.markup("<ul class=\"steps\">");
-    for (name, time) in &steps {
-        let text = format!("{} {}", name.name(), duration(*time));
-        html.classed("li", name.name(), &text);
+    bar(html, change, &steps);
+    html.put("<ul>", &[]);
+    for (n, (name, _)) in steps.iter().enumerate() {
+        let is_same = |(other, _): &&(StepName, Duration)| other == name;
+        // Repeats are one line.
+        if !steps.iter().take(n).any(|step| is_same(&step)) {
+            let all = steps.iter().filter(is_same);
+            let times = match all.clone().count() {
+                1 => String::new(),
+                times => format!(" ({times} times)"),
+            };
+            let sum: Duration = all.map(|(_, time)| *time).sum();
+            html.put("<li>% %%</li>", &[name.name(), &duration(sum), &times]);
+        }
     }
-    html.markup("</ul>\n");
-    if change.attempts > 1 {
-        html.markup("<p>").text(&format!("{} attempts.", change.attempts)).markup("</p>\n");
-    }
+    html.put("</ul>\n", &[]);
     if let Some(reason) = &change.reason {
         let is_good = matches!(change.outcome, Outcome::Applied | Outcome::Delivered);
-        why(html, if is_good { "Was delayed" } else { "Reason" }, reason);
+        html.why(if is_good { "Was delayed" } else { "Reason" }, reason);
     }
-    html.markup("</li>\n");
+    html.put("</li>\n", &[]);
 }
 
 /// The steps, and how long each took.
@@ -73,17 +84,29 @@ fn steps(change: &Change, end: UnixTime) -> Vec<(StepName, Duration)> {
     steps.map(|(step, end)| (step.step, end.since(step.began_at))).collect()
 }
 
-/// The lists are read by a screen reader and in a terminal; the bar adds nothing to them there.
-fn bar(html: &mut Html, steps: &[(StepName, Duration)]) {
-    html.markup("<svg viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">");
+/// The lists are read by a screen reader and in a terminal; the bar adds nothing to them there. The last step has the
+/// colour of the outcome. A proof that was followed by another step did not come.
+fn bar(html: &mut Html, change: &Change, steps: &[(StepName, Duration)]) {
+    html.put(
+        "<svg viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">",
+        &[],
+    );
     let mut x = 0;
-    for ((name, _), width) in steps.iter().zip(widths(steps)) {
-        html.markup("<rect class=\"").markup(name.name()).markup("\" x=\"").text(&x.to_string());
-        html.markup("\" width=\"").text(&width.saturating_sub(SPACE).to_string());
-        html.markup("\" height=\"10\"/>");
+    for (n, ((name, _), width)) in steps.iter().zip(widths(steps)).enumerate() {
+        let class = match name {
+            _ if n + 1 == steps.len() => mark(change).map(Mark::class),
+            StepName::Verify | StepName::Repeat => Some(Mark::Bad.class()),
+            _ => None,
+        };
+        let [x_text, width_text] =
+            [x, width.saturating_sub(SPACE)].map(|number| number.to_string());
+        html.put(
+            "<rect class=\"% %\" x=\"%\" width=\"%\" height=\"10\"/>",
+            &[name.name(), class.unwrap_or_default(), &x_text, &width_text],
+        );
         x += width;
     }
-    html.markup("</svg>\n");
+    html.put("</svg>\n", &[]);
 }
 
 /// The widths of the steps: at least `LEAST` each, and the rest by their times.
@@ -102,31 +125,28 @@ fn widths(steps: &[(StepName, Duration)]) -> Vec<u64> {
 
 fn keys(html: &mut Html, keys: &ChangedKeys) {
     let ChangedKeys { added, changed, removed, more } = keys;
-    let mut is_first = true;
+    let mut before = "Keys:";
     for (kind, names) in [("changed", changed), ("added", added), ("removed", removed)] {
         for name in names {
-            html.markup(if is_first { "Keys: " } else { ", " });
-            html.markup(kind).markup(" <code>").text(name).markup("</code>");
-            is_first = false;
+            html.put("% % <code>%</code>", &[before, kind, name]);
+            before = ",";
         }
     }
     if *more > 0 {
-        html.text(&format!(", and {more} more"));
+        html.put(", and % more", &[&more.to_string()]);
     }
-    if is_first {
-        html.markup("No key has changed.");
-    }
-}
-
-fn class(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Applied => "good",
-        Outcome::Rejected | Outcome::RolledBack | Outcome::Failed | Outcome::Tripped => "bad",
-        Outcome::InProgress | Outcome::Delivered => "open",
-        Outcome::Cancelled | Outcome::Superseded => "quiet",
+    if before != "," {
+        html.put("No key has changed.", &[]);
     }
 }
 
-fn words(outcome: Outcome) -> String {
-    outcome.name().replace('-', " ")
+/// Of a change that went on to be another, there is none.
+fn mark(change: &Change) -> Option<Mark> {
+    Some(match change.outcome {
+        Outcome::Applied => Mark::Good,
+        Outcome::Rejected | Outcome::RolledBack | Outcome::Failed | Outcome::Tripped => Mark::Bad,
+        Outcome::InProgress => going_on(change),
+        Outcome::Delivered => Mark::Open,
+        Outcome::Cancelled | Outcome::Superseded => return None,
+    })
 }

@@ -8,42 +8,71 @@ use podnudge_core::shown;
 
 /// A part of an HTML document.
 #[derive(Default)]
-pub(super) struct Html(pub(super) String);
+pub(super) struct Html {
+    pub(super) text: String,
+    /// The reasons that the part has: each is shown once.
+    said: Vec<Reason>,
+}
 
 impl Html {
-    /// Appends markup of podnudge's own.
-    pub(super) fn markup(&mut self, markup: &'static str) -> &mut Self {
-        self.0.push_str(markup);
-        self
-    }
-
-    /// Appends a text, as a text or as the value of an attribute.
-    pub(super) fn text(&mut self, text: &str) -> &mut Self {
-        // The text may be of another process. Its lines stay.
-        for c in shown::message(text).chars() {
-            match c {
-                '&' => self.0.push_str("&amp;"),
-                '<' => self.0.push_str("&lt;"),
-                '>' => self.0.push_str("&gt;"),
-                '"' => self.0.push_str("&quot;"),
-                '\'' => self.0.push_str("&#39;"),
-                c => self.0.push(c),
+    /// Appends markup of podnudge's own, with a text in place of each `%`.
+    pub(super) fn put(&mut self, markup: &'static str, texts: &[&str]) -> &mut Self {
+        let mut texts = texts.iter();
+        for (n, part) in markup.split('%').enumerate() {
+            if n > 0
+                && let Some(text) = texts.next()
+            {
+                self.escape(text);
             }
+            self.text.push_str(part);
         }
         self
     }
 
-    /// Appends a text as the only content of an element with this class.
-    pub(super) fn classed(&mut self, element: &'static str, class: &str, text: &str) -> &mut Self {
-        self.markup("<").markup(element).markup(" class=\"").text(class).markup("\">").text(text);
-        self.markup("</").markup(element).markup(">")
+    /// Appends markup of podnudge's own as it is.
+    pub(super) fn markup(&mut self, markup: &'static str) -> &mut Self {
+        self.text.push_str(markup);
+        self
     }
 
-    /// Appends a name and what belongs to it, in a list of such.
-    pub(super) fn row(&mut self, name: &'static str, value: impl FnOnce(&mut Self)) -> &mut Self {
-        self.markup("<dt>").markup(name).markup("</dt><dd>");
-        value(self);
-        self.markup("</dd>\n")
+    /// Appends a text, as a text or as the value of an attribute.
+    fn escape(&mut self, text: &str) {
+        // The text may be of another process. Its lines stay.
+        for c in shown::message(text).chars() {
+            match c {
+                '&' => self.text.push_str("&amp;"),
+                '<' => self.text.push_str("&lt;"),
+                '>' => self.text.push_str("&gt;"),
+                '"' => self.text.push_str("&quot;"),
+                '\'' => self.text.push_str("&#39;"),
+                c => self.text.push(c),
+            }
+        }
+    }
+
+    /// Appends a reason and its hint, unless they were said before.
+    pub(super) fn why(&mut self, what: &str, reason: &Reason) {
+        if self.said.contains(reason) {
+            return;
+        }
+        self.put("<p class=\"why\">%: %", &[what, &reason.message]);
+        let is_new = self.said.iter().all(|said| said.hint != reason.hint);
+        if let (Some(hint), true) = (&reason.hint, is_new) {
+            self.put("\n<span class=\"quiet\">Hint: %</span>", &[hint]);
+        }
+        self.put("</p>\n", &[]);
+        self.said.push(reason.clone());
+    }
+
+    /// Forgets what was said: another part begins.
+    pub(super) fn begin(&mut self) {
+        self.said.clear();
+    }
+
+    /// Appends how long ago this was, and the time itself.
+    pub(super) fn ago(&mut self, at: UnixTime, now: UnixTime) -> &mut Self {
+        let ago = duration(now.since(at));
+        self.put("% ago <span class=\"quiet\">at %</span>", &[&ago, &time(at)])
     }
 }
 
@@ -58,21 +87,6 @@ pub(super) fn duration(duration: Duration) -> String {
         3600..86400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
         _ => format!("{} d {} h", seconds / 86400, seconds / 3600 % 24),
     }
-}
-
-/// Appends a reason and its hint.
-pub(super) fn why(html: &mut Html, what: &'static str, reason: &Reason) {
-    html.markup("<p class=\"why\">").markup(what).markup(": ").text(&reason.message);
-    if let Some(hint) = &reason.hint {
-        html.markup("\n<span class=\"quiet\">Hint: ").text(hint).markup("</span>");
-    }
-    html.markup("</p>\n");
-}
-
-/// Appends how long ago this was, and the time itself.
-pub(super) fn ago(html: &mut Html, at: UnixTime, now: UnixTime) {
-    html.text(&duration(now.since(at))).markup(" ago <span class=\"quiet\">at ");
-    html.text(&time(at)).markup("</span>");
 }
 
 /// `2026-11-23 10:31:07 UTC`.
