@@ -69,8 +69,11 @@ pub(super) fn line(
         Fact::CheckFailed(reason, wait) =>
             (Warn, line("check-failed", "the checks could not be run; the content is not used")
                 .wait(*wait).reason(reason)),
+        Fact::Scheduled(digest, wait, Occasion::New) if wait.is_zero() =>
+            (Info, line("scheduled", "the new content is due")
+                .digest(digest).wait(*wait)),
         Fact::Scheduled(digest, wait, Occasion::New) =>
-            (Info, line("scheduled", "new content")
+            (Info, line("scheduled", "the new content is due after the wait")
                 .digest(digest).wait(*wait)),
         Fact::Scheduled(digest, wait, Occasion::Unknown) =>
             (Info, line("scheduled", "nothing shows whether the application has read this content")

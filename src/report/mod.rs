@@ -191,6 +191,7 @@ mod tests {
             Fact::Passed(one),
             Fact::Rejected(one, why()),
             Fact::CheckFailed(why(), wait),
+            Fact::Scheduled(one, Duration::ZERO, Occasion::New),
             Fact::Scheduled(one, wait, Occasion::New),
             Fact::Scheduled(one, wait, Occasion::Unknown),
             Fact::Cancelled(one),

@@ -24,6 +24,8 @@ settings! {
         approve_before: Option<ApproveBefore> = optional("", choice());
         /// The parsed window.
         schedule: Option<Window> = computed();
+        /// How a person approves content here.
+        how_to_approve: &'static str = computed();
     }
 }
 
@@ -39,14 +41,27 @@ words! {
 
 impl Hold {
     /// Warns if nobody can approve as it is set, or if that has no effect.
-    pub(super) fn validate_with(&self, place: &Place<'_>, checks: &[CheckSettings], agent: &Agent) {
+    pub(super) fn validate_with(
+        &mut self,
+        place: &Place<'_>,
+        checks: &[CheckSettings],
+        agent: &Agent,
+    ) {
         let Some(before) = self.approve_before else { return };
+        self.how_to_approve = match agent.reload() {
+            ReloadEndpoint::Off => {
+                "run `podnudge trigger`, which needs `reload = \"loopback\"` in `[agent]`, `--reload=loopback` \
+                 or `PODNUDGE_RELOAD=loopback`; or send podnudge itself HUP"
+            }
+            ReloadEndpoint::Loopback => "run `podnudge trigger`, or send podnudge itself HUP",
+            ReloadEndpoint::Token(_) => {
+                "send `POST /reload` with the token, or send podnudge itself HUP"
+            }
+        };
         if agent.reload() == ReloadEndpoint::Off {
             let reason =
                 Reason::new("`approve-before` waits for a trigger, and `POST /reload` is off");
-            let hint = "for `podnudge trigger`, set `reload = \"loopback\"` in `[agent]`, `--reload=loopback` \
-                        or `PODNUDGE_RELOAD=loopback`; or send podnudge itself HUP";
-            place.warn(Key("approve-before"), reason.hint(hint));
+            place.warn(Key("approve-before"), reason.hint(self.how_to_approve));
         }
         let is_external = |check: &CheckSettings| !check.exec.is_empty() || check.http.is_some();
         if before == ApproveBefore::Check && !checks.iter().any(is_external) {

@@ -207,6 +207,8 @@ pub enum Watch {
     Inotify,
     /// podnudge polls every `agent.poll`, for this reason.
     Polling(Reason),
+    /// podnudge polls as often, because that is configured.
+    Polled,
 }
 
 /// The verdict of the rule's checks on the content on disk.

@@ -127,7 +127,7 @@ fn closed(candidate: &Candidate, ctx: &Conditions<'_>) -> Option<Closed> {
     let now = ctx.now.mono;
     let is_unchecked = matches!(ctx.verdict, Verdict::Pending(_));
     if ctx.is_complete && is_unchecked && !ctx.may_check && !ctx.is_update_pending {
-        return Some(Closed::Held(None, needs_approval("before its checks")));
+        return Some(Closed::Held(None, needs_approval(" before its checks", ctx.policy)));
     }
     if !ctx.is_complete || ctx.verdict != Verdict::Passed {
         return Some(Closed::Waiting);
@@ -170,8 +170,8 @@ fn held(
     if ctx.policy.rollout.is_restart && ctx.restart_at > at {
         return Some((Some(ctx.restart_at), budget_exhausted(ctx.policy)));
     }
-    if hold.approval {
-        return Some((None, needs_approval("")));
+    if hold.approval.is_some() {
+        return Some((None, needs_approval("", ctx.policy)));
     }
     if let Some(key) = hold.pause_key.as_ref().filter(|_| ctx.is_paused_by_key) {
         let reason = Reason::new(format!("paused by the key `{}`", shown::text(key)));
@@ -192,11 +192,9 @@ fn held(
 }
 
 /// The reason shown until a person approves the content.
-fn needs_approval(before: &str) -> Reason {
-    let reason = format!("the rule waits for an approval {before}");
-    let hint = "run `podnudge trigger`, which needs `reload = \"loopback\"` in `[agent]`, \
-                `--reload=loopback` or `PODNUDGE_RELOAD=loopback`; or send podnudge HUP";
-    Reason::new(reason.trim_end()).hint(hint)
+fn needs_approval(before: &str, policy: &Policy) -> Reason {
+    let reason = format!("the rule waits for an approval{before}");
+    Reason::new(reason).hint(policy.gate.hold.approval.unwrap_or_default())
 }
 
 /// The reason shown while the budget allows no restart.

@@ -151,7 +151,11 @@ impl Changed {
                 change.keys.get_or_insert_default().add(keys);
             }
             Fact::Triggered => match self.changes.back_mut().filter(|last| last.is_open()) {
-                Some(last) => last.triggered = true,
+                Some(last) => {
+                    last.triggered = true;
+                    // It says how to end the hold.
+                    last.reason.iter_mut().for_each(|reason| reason.hint = None);
+                }
                 None => self.unknown(now, None).triggered = true,
             },
             Fact::Passed(digest) | Fact::Scheduled(digest, ..) => {

@@ -139,6 +139,7 @@ impl Intake {
     /// Remembers the content to which a trigger applies.
     fn approve(&mut self, content: Digest, policy: &Policy) {
         self.approved = Some(content);
+        self.candidate.iter_mut().for_each(Candidate::release);
         if policy.intake.needs_approval_to_check {
             self.candidate.iter_mut().for_each(Candidate::approved);
         }

@@ -126,8 +126,8 @@ pub struct Hold {
     pub pause_key: Option<String>,
     /// Rollouts begin only then.
     pub window: Option<Window>,
-    /// Whether a person approves each rollout.
-    pub approval: bool,
+    /// How a person approves each rollout, if one has to.
+    pub approval: Option<&'static str>,
 }
 
 /// Whether to act on the content that is found at start, if no state directory tells more.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use podnudge_core::clock::{Moment, UnixTime};
 use podnudge_core::command::{Act, Command, Extent};
-use podnudge_core::event::{Acted, RuleId, VolumeId};
+use podnudge_core::event::{Absence, Acted, RuleId, VolumeId};
 use podnudge_core::evidence::Evidence;
 use podnudge_core::fact::{Attempt, Fact, Occasion};
 use podnudge_core::history::{History, MOST_BYTES, MOST_CHANGES};
@@ -161,6 +161,40 @@ fn a_port_that_refuses_connections_is_waited_for() {
     let end = "3000 act, 3100 wait, 4000 act, 4100 wait, - in-progress why";
     let first = "2 [a] 1000 settle, 2000 act, 2100 wait, ";
     assert_eq!(played.lines(), [format!("{first}{end}")]);
+}
+
+/// Of many attempts some are left out, and nobody is told that podnudge acted meanwhile.
+#[test]
+fn a_long_wait_for_a_port_is_shown_as_a_wait() {
+    for is_checked in [false, true] {
+        let mut played = Played::default();
+        played.at(1000).keys_change(1000, &["a"]);
+        if is_checked {
+            played.at(1500).command(&Command::Check(RULE, digest(2)));
+        }
+        for n in 0..300 {
+            played.at(2000 + 1000 * n).command(&attempt(1)).at(2100 + 1000 * n);
+            let absent = Acted::Absent(Absence::unread(why()));
+            played.history.acted(played.now(), RULE, &absent);
+        }
+        let change = played.history.changes(RULE, State::Waiting).remove(0);
+        let ends = change.steps.iter().skip(1).map(|next| next.began_at).chain([played.now()]);
+        let acts = change.steps.iter().zip(ends).filter(|(step, _)| step.step == StepName::Act);
+        let longest = acts.map(|(step, end)| end.since(step.began_at)).max();
+        assert_eq!(longest, Some(Duration::from_millis(100)), "{}", line(&change));
+    }
+}
+
+/// The hint says how to approve the content: not what to do any more.
+#[test]
+fn the_hint_of_a_hold_ends_with_the_trigger() {
+    let mut played = Played::default();
+    let held = Reason::new("waits for an approval").hint("approve it");
+    played.at(1000).keys_change(1000, &["a"]).fact(Fact::Held(held.clone(), None));
+    let reason = |played: &Played| played.history.changes(RULE, State::Held).remove(0).reason;
+    assert_eq!(reason(&played), Some(held.clone()));
+    played.at(2000).fact(Fact::Triggered);
+    assert_eq!(reason(&played), Some(Reason { hint: None, ..held }));
 }
 
 /// A change whose attempts begin every ten seconds, and all fail.

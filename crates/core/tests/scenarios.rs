@@ -214,7 +214,7 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
         "approve-before" => {
             assert!(["rollout", "check"].contains(&value), "{place}: not `rollout` or `check`");
             policy.intake.needs_approval_to_check = value == "check";
-            policy.gate.hold.approval = true;
+            policy.gate.hold.approval = Some("approve it");
         }
         "window" => {
             // 1970-01-01T00:00Z + EPOCH is a Tuesday, 22:13:20 UTC.
@@ -333,6 +333,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "unreadable" => world.disks[volume].unreadable = Some(reason()),
         "readable" => world.disks[volume].unreadable = None,
         "inotify" => world.tell(Event::Watched(VolumeId(volume), Watch::Inotify)),
+        "polled-as-configured" => world.tell(Event::Watched(VolumeId(volume), Watch::Polled)),
         "polling" => world.tell(Event::Watched(VolumeId(volume), Watch::Polling(reason()))),
         "pod" => {
             world.pod = match rest {

@@ -65,6 +65,7 @@ impl Watching {
         let is_new = synced == Ok(Synced::Changed);
         let watch = match synced {
             Ok(_) => Watch::Inotify,
+            Err(_) if self.mode == WatchMode::Poll => Watch::Polled,
             Err(reason) => Watch::Polling(reason),
         };
         let changed = state.watch.as_ref() != Some(&watch);

@@ -132,9 +132,14 @@ impl Candidate {
         (self.scheduled_at, self.held) = (None, false);
     }
 
-    /// Ends the hold because a person has approved the content: newer content is held, and reported, anew.
+    /// Ends the hold because of a trigger. The next evaluation of the gate finds what else holds it.
+    pub(crate) fn release(&mut self) {
+        self.held = false;
+    }
+
+    /// Reports the hold of newer content anew, because a person has approved this one.
     pub(crate) fn approved(&mut self) {
-        (self.reported, self.held) = (None, false);
+        self.reported = None;
     }
 
     /// When its rollout is scheduled.

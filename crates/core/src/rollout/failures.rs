@@ -66,7 +66,8 @@ impl Rollout {
                 return progress.end(Outcome::RollBack(reason));
             }
             if !self.has_reported(State::Refused, &reason) {
-                progress.effect(Effect::Failed);
+                progress.effect(Effect::Refused);
+                progress.effect(Effect::Unknown);
             }
             return self.refused(reason, ctx.policy.rollout.retry.max, ctx, progress);
         }

@@ -109,6 +109,8 @@ pub(crate) enum Effect {
     /// An attempt failed.
     Failed,
     Refused,
+    /// What the application runs is not known any more.
+    Unknown,
     Tripped,
     /// The target ended just after the action for this digest.
     Halt(Digest, Reason),

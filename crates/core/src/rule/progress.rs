@@ -113,6 +113,7 @@ impl Rule {
                     self.application.rate_mut().restarted(now.mono, &self.policy);
                 }
             }
+            Effect::Unknown => self.application.invalidate(),
             Effect::Failed => {
                 self.application.invalidate();
                 self.counters.actions_failed += 1;

@@ -91,9 +91,9 @@ impl Volume {
         self.id
     }
 
-    /// Whether it is polled because inotify does not work for it.
+    /// Whether it is polled: inotify does not work for it, or is not to be used.
     pub(crate) fn is_polled(&self) -> bool {
-        self.is_watch_silent() || matches!(self.watch, Some(Watch::Polling(_)))
+        self.is_watch_silent() || matches!(self.watch, Some(Watch::Polling(_) | Watch::Polled))
     }
 
     /// Whether inotify reports nothing although it watches the volume, as on some file systems.
@@ -143,7 +143,7 @@ impl Volume {
             (Some(Watch::Polling(known)), Watch::Polling(reason)) if known == reason => None,
             (_, Watch::Polling(reason)) => Some(Fact::Polling(self.id, reason.clone())),
             (Some(Watch::Polling(_)), Watch::Inotify) => Some(Fact::WatchedAgain(self.id)),
-            (_, Watch::Inotify) => None,
+            (_, Watch::Inotify | Watch::Polled) => None,
         };
         self.watch = Some(watch);
         fact
