@@ -21,6 +21,7 @@ async function open(scheme, width, height) {
     // The browser itself asks for an icon.
     if (line.type() === "error" && !line.location().url.endsWith("/favicon.ico")) wrong.push(line.text());
   });
+  page.on("pageerror", (error) => wrong.push(error.message));
   await page.setViewport({ width, height });
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
   await page.goto(url);
@@ -43,6 +44,20 @@ async function renews(page) {
   console.log("the script renews the page");
 }
 
+/// The button copies the command beside it, and says so.
+async function copies(page) {
+  // What a person in front of the browser may do.
+  const allowed = ["clipboard-read", "clipboard-write", "clipboard-sanitized-write"];
+  await page.browserContext().overridePermissions(new URL(url).origin, allowed);
+  await page.bringToFront();
+  await page.click("main button");
+  await page.waitForFunction(() => document.querySelector("[role=status]").textContent === "Copied.");
+  const copied = await page.evaluate(() => navigator.clipboard.readText());
+  const wanted = await page.$eval(".copy", (code) => code.textContent);
+  if (copied !== wanted || !wanted.startsWith("kubectl ")) wrong.push(`copied ${copied} for ${wanted}`);
+  console.log("the button copies the command");
+}
+
 async function examine(scheme, name, width, height) {
   const what = `${basename(prefix)} ${scheme} ${name}`;
   const page = await open(scheme, width, height);
@@ -56,6 +71,7 @@ async function examine(scheme, name, width, height) {
     wrong.push(`${what}: ${one.id}: ${one.help}: ${one.nodes.map((node) => node.html).join(" ")}`);
   }
   if (prefix.endsWith("idle") && scheme === "light" && name === "phone") await renews(page);
+  if (prefix.endsWith("failing-proof") && scheme === "light" && name === "desktop") await copies(page);
   await page.close();
 }
 

@@ -80,7 +80,7 @@ fn the_image_is_put_together_from_its_parts_wherever_it_is_used() {
 fn resources_and_further_variables_reach_the_container_of_each_form() {
     let [sidecar, sync, injected] = containers(&[]);
     let own = |container: &Value| container["env"].as_array().unwrap().len();
-    assert_eq!([own(&sidecar), own(&sync), own(&injected)], [4, 4, 4]);
+    assert_eq!([own(&sidecar), own(&sync), own(&injected)], [6, 4, 6]);
     let env = "[{\"name\": \"PODNUDGE_JITTER\", \"value\": \"30s\"}, {\"name\": \"A\", \"value\": \"\\\"<'\\\\\"}]";
     let resources = "{\"limits\": {\"memory\": \"48Mi\", \"cpu\": 1}}";
     let values = [

@@ -2,7 +2,8 @@
 const all = (what, of = document) => of.querySelectorAll(what);
 document.querySelector("header").insertAdjacentHTML("beforeend", "<p><label><input type=checkbox checked> Refresh every 5 seconds</label> <span role=status></span></p>");
 const [box, said] = all("header input, header span");
-const buttons = () => all(".copy").forEach((code) => code.insertAdjacentHTML("afterend", " <button>Copy</button>"));
+// Without TLS, a browser lets only pages of the own machine copy. A click selects the command there.
+const buttons = () => navigator.clipboard && all(".copy").forEach((code) => code.insertAdjacentHTML("afterend", " <button>Copy</button>"));
 buttons();
 document.onclick = async ({ target }) => {
   if (target.matches("button")) {
