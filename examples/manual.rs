@@ -4,7 +4,11 @@
 use std::error::Error;
 use std::path::Path;
 
-use clap_complete::Shell;
+use podnudge::cli;
+
+/// The shells, each with the file in which it looks for its completions.
+const FILES: [(&str, &str); 3] =
+    [("bash", "podnudge.bash"), ("fish", "podnudge.fish"), ("zsh", "_podnudge")];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args_os().nth(1).ok_or("name the directory to write to")?;
@@ -14,9 +18,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Writes all files into this directory.
 pub(crate) fn write(folder: &Path) -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(folder)?;
-    clap_mangen::generate_to(podnudge::cli::command(), folder)?;
-    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        clap_complete::generate_to(shell, &mut podnudge::cli::command(), "podnudge", folder)?;
+    clap_mangen::generate_to(cli::command(), folder)?;
+    for (shell, file) in FILES {
+        std::fs::write(folder.join(file), cli::script(shell).ok_or("the shell is not known")?)?;
     }
     Ok(())
 }

@@ -18,8 +18,7 @@ use podnudge::{admin, checks, exchange, run, supervise};
 use podnudge_config as config;
 use podnudge_core::reason::Reason;
 #[cfg(feature = "plan")]
-use podnudge_tools::plan;
-use podnudge_tools::plan_options;
+use podnudge_tools::{plan, plan_options};
 
 /// glibc's allocator keeps what each thread has freed: contents that each stay within the bound of a check
 /// would add up. This one has one heap, and returns what is free.
@@ -58,6 +57,7 @@ fn main() -> ExitCode {
         Ok(Command::Doctor(arguments, stage, json)) => {
             with_config(&arguments, |config| examine(&config, stage, json))
         }
+        #[cfg(feature = "plan")]
         Ok(Command::Plan(arguments, options)) => {
             with_config(&arguments, |config| show_plan(&config, &options))
         }
@@ -157,12 +157,6 @@ fn show_plan(config: &config::Config, options: &plan_options::Options) -> ExitCo
         Ok((shown.text, Exit::Ok))
     });
     print_result(Ok(written))
-}
-
-#[cfg(not(feature = "plan"))]
-fn show_plan(_: &config::Config, _: &plan_options::Options) -> ExitCode {
-    let reason = Reason::new("this build of podnudge has no `plan`");
-    print_result(Ok(Err((reason.hint("use one with the default features"), Exit::Usage))))
 }
 
 fn install_into(folder: &Path) -> ExitCode {

@@ -51,6 +51,7 @@ mod killed_restart;
 mod kyverno;
 mod layers;
 mod manifests;
+#[cfg(feature = "plan")]
 mod manual;
 mod messages;
 mod metrics;

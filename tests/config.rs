@@ -142,6 +142,18 @@ fn help() {
 }
 
 #[test]
+fn help_and_the_version_are_commands_and_options() {
+    for (command, option) in [
+        (&["help"][..], &["--help"][..]),
+        (&["help", "status"], &["status", "--help"]),
+        (&["help", "supervise"], &["supervise", "--help"]),
+        (&["version"], &["--version"]),
+    ] {
+        assert_eq!(podnudge(command, &[]), podnudge(option, &[]), "{command:?}");
+    }
+}
+
+#[test]
 fn options_override_the_environment_and_the_environment_overrides_the_file() {
     let file = "[agent]\nlog = \"json\"\nresync = \"1m\"\npoll = \"1m\"\n\
                 [[rule]]\nwatch = \"/file\"\njitter = \"1s\"\nsignal = { name = \"USR1\" }\n";

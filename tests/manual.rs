@@ -5,7 +5,7 @@ use std::fs;
 use clap::Command;
 use tempfile::TempDir;
 
-use crate::support::command;
+use crate::support::{command, podnudge};
 
 #[path = "../examples/manual.rs"]
 #[expect(dead_code, reason = "its `main` is that of the example")]
@@ -53,16 +53,30 @@ fn bash_completes_commands_and_options() {
     assert_eq!(completed("podnudge stat"), "status");
     assert_eq!(completed("podnudge --jit"), "--jitter --jitter-by");
     assert_eq!(completed("podnudge status --j"), "--json");
+    assert_eq!(completed("podnudge help comp"), "completion compat");
+    assert_eq!(completed("podnudge presets ng"), "nginx");
+}
+
+#[test]
+fn podnudge_prints_the_completions() {
+    let folder = written();
+    for (shell, file) in
+        [("bash", "podnudge.bash"), ("zsh", "_podnudge"), ("fish", "podnudge.fish")]
+    {
+        let output = podnudge().args(["completion", shell]).output().unwrap();
+        assert_eq!(output.stderr, b"", "{shell}");
+        assert!(output.stdout == fs::read(folder.path().join(file)).unwrap(), "{shell}");
+    }
 }
 
 #[test]
 fn zsh_and_fish_complete_each_option() {
     let folder = written();
     let options = options(&podnudge::cli::command());
-    for (file, shown) in [("_podnudge", "--"), ("podnudge.fish", "-l ")] {
+    for file in ["_podnudge", "podnudge.fish"] {
         let text = fs::read_to_string(folder.path().join(file)).unwrap();
         for option in &options {
-            assert!(text.contains(&format!("{shown}{option}")), "{file} has no --{option}");
+            assert!(text.contains(&format!("--{option} ")), "{file} has no --{option}");
         }
     }
 }

@@ -3,7 +3,6 @@
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, Command};
 
-use crate::system::version;
 use podnudge_config::{FILE, Form, Heading, Presence, flags};
 
 /// The text of a heading.
@@ -61,7 +60,8 @@ the pod.";
 
 const AFTER_SHORT: &str = "\
 Example: podnudge --watch /etc/nginx/conf.d --process nginx --signal HUP --jitter 30s
-All options, with their units, defaults and environment variables: podnudge --help";
+All options, with their units, defaults and environment variables: podnudge help
+The options of a command: podnudge help COMMAND";
 
 const AFTER_STATUS: &str = "\
 Exit codes: 0 nothing is known to be wrong, 1 a rule is not in sync, 69 podnudge does not answer.
@@ -86,12 +86,6 @@ const AFTER_ONCE: &str = "\
 Exit codes: 0 the application can start, 65 the checks rejected the content and no earlier content
 is published, 69 a volume is not there, 78 wrong configuration.";
 
-const AFTER_PLAN: &str = "\
-It takes the options of podnudge itself, such as `--config FILE`, and needs no cluster. The
-applications of the plan accept any content. Exit codes: 0 the plan is printed, 64 wrong command
-line, 66 no configuration file, 74 the drawing cannot be written, 78 wrong configuration.
-    podnudge plan --watch /etc/app --restart --jitter 20s --replicas 3";
-
 const AFTER_SUPERVISE: &str = "\
 It is the command of the application's container. COMMAND inherits all that podnudge was started
 with. podnudge ends with its exit code, or with 128 and the number of the signal that ended it.
@@ -102,18 +96,7 @@ const USAGE: &str = "podnudge --watch PATH [OPTIONS]\n       \
        podnudge --watch PATH --signal NAME [OPTIONS]\n       \
        podnudge --watch PATH --url URL [OPTIONS]\n       \
        podnudge --config FILE\n       \
-       podnudge once --config FILE\n       \
-       podnudge check FILE\n       \
-       podnudge doctor [OPTIONS]\n       \
-       podnudge plan --replicas N [OPTIONS]\n       \
-       podnudge presets [NAME]\n       \
-       podnudge schema\n       \
-       podnudge status\n       \
-       podnudge trigger [RULE]\n       \
-       podnudge install DIR\n       \
-       podnudge supervise -- COMMAND\n       \
-       podnudge sync [OPTIONS]\n       \
-       podnudge compat prometheus-config-reloader [OPTIONS]";
+       podnudge COMMAND [OPTIONS]";
 
 /// The command line of podnudge, with its help.
 #[must_use]
@@ -123,7 +106,7 @@ pub fn command() -> Command {
             .default_value("http://127.0.0.1:9533")
             .help("Where the running podnudge listens")
     };
-    let trigger = Command::new("trigger")
+    let trigger = with_usage("trigger", "podnudge trigger [OPTIONS] [RULE]")
         .about(
             "Make a running podnudge reload now: approve what it holds, or repeat the last action",
         )
@@ -134,37 +117,33 @@ pub fn command() -> Command {
                 .help("The file that holds the token, where agent.reload-token-file asks for one"),
         )
         .after_help(AFTER_TRIGGER);
-    let status = Command::new("status")
+    let status = with_usage("status", "podnudge status [OPTIONS]")
         .about("Print what a running podnudge is doing")
         .arg(url())
-        .arg(json("Print JSON instead of a table"))
+        .arg(switch("json", "Print JSON instead of a table"))
         .after_help(AFTER_STATUS);
     let check = settings(Command::new("check"))
         .about("Print the effective configuration, or all that is wrong with it")
         .override_usage("podnudge check [OPTIONS] [FILE]")
         .arg(positional("file", "FILE").conflicts_with("config").help("The configuration file"));
-    let install = Command::new("install")
+    let install = with_usage("install", "podnudge install DIR")
         .about("Copy podnudge into a directory, to run it in the application's own image")
         .arg(
             positional("folder", "DIR")
                 .required(true)
                 .help("A directory that both containers mount, such as an emptyDir"),
         );
-    let schema = Command::new("schema")
+    let schema = with_usage("schema", "podnudge schema")
         .about("Print the JSON schema of the configuration file, for editors")
         .after_help(AFTER_SCHEMA);
+    let before_start = "Do not look for the application: for an init container";
     let doctor = settings(Command::new("doctor"))
         .about("Look for what would prevent podnudge from working here, without acting")
         .override_usage("podnudge doctor [OPTIONS]")
-        .arg(json("Print JSON instead of text"))
-        .arg(
-            Arg::new("before-start")
-                .long("before-start")
-                .action(ArgAction::SetTrue)
-                .help("Do not look for the application: for an init container"),
-        )
+        .arg(switch("json", "Print JSON instead of text"))
+        .arg(switch("before-start", before_start))
         .after_help(AFTER_DOCTOR);
-    let presets = Command::new("presets")
+    let presets = with_usage("presets", "podnudge presets [NAME]")
         .about("List the applications that podnudge knows, or print the configuration for one")
         .arg(
             positional("name", "NAME").help("Print the configuration that this preset stands for"),
@@ -180,9 +159,13 @@ pub fn command() -> Command {
         .after_help(AFTER_ONCE);
     let run =
         settings(Command::new("run")).about("Watch and act; what podnudge does without a command");
+    let help = with_usage("help", "podnudge help [COMMAND]")
+        .about("Print this help, or that of a command")
+        .arg(positional("command", "COMMAND"));
+    let version = with_usage("version", "podnudge version").about("Print the version");
     settings(Command::new("podnudge"))
         .about(ABOUT)
-        .version(version::SHOWN.as_str())
+        .version(crate::system::version::SHOWN.as_str())
         .override_usage(USAGE)
         .after_help(AFTER_SHORT)
         .after_long_help(AFTER)
@@ -193,7 +176,6 @@ pub fn command() -> Command {
             once,
             check,
             doctor,
-            plan(),
             presets,
             schema,
             status,
@@ -201,45 +183,21 @@ pub fn command() -> Command {
             install,
             supervise(),
         ])
+        .subcommands(plan())
         .subcommands(sync())
         .subcommands(compat())
+        .subcommands([help, version])
 }
 
-fn plan() -> Command {
-    let with = |name, value, default, help| text(name, value).default_value(default).help(help);
-    let starts =
-        "podnudge supervise restarts the application: the kubelet's back-off does not apply";
-    let endpoints = "How long the endpoints of a Service take to follow the readiness of a pod";
-    let least = "There is an outage if fewer replicas are up [default: what a PodDisruptionBudget with \
-                 maxUnavailable: 25% keeps up, and at least 1]";
-    let sync = "The kubelet's syncFrequency; 0s: the kubelets write the volumes at once, as after an annotation";
-    settings(Command::new("plan"))
-        .about("Simulate what a change of content does to all replicas of a Service")
-        .override_usage("podnudge plan --replicas N [OPTIONS]")
-        .after_help(AFTER_PLAN)
-        .next_help_heading("Plan")
-        .arg(text("replicas", "N").required(true).help("How many replicas there are"))
-        .arg(text("rule", "NAME").help("Plan for this rule, if there are several"))
-        .arg(text("min-available", "N").help(least))
-        .arg(with("downtime", "TIME", "0s", "How long a reload interrupts the application"))
-        .arg(with(
-            "start-time",
-            "TIME",
-            "2s",
-            "How long the application takes to be ready after its start",
-        ))
-        .arg(with("sync-period", "TIME", "1m", sync))
-        .arg(with("endpoint-delay", "TIME", "1s", endpoints))
-        .arg(Arg::new("supervised").long("supervised").action(ArgAction::SetTrue).help(starts))
-        .arg(with("changes", "N", "1", "How many times the content changes"))
-        .arg(with("every", "TIME", "1m", "The time between two changes"))
-        .arg(
-            text("runs", "N")
-                .help("How many runs to simulate [default: 5 to 200, fewer with more replicas]"),
-        )
-        .arg(with("seed", "N", "1", "The same seed gives the same figures"))
-        .arg(text("svg", "FILE").help("Also write a drawing to this file"))
-        .arg(json("Print JSON instead of text"))
+/// Not needed in a pod.
+#[cfg(feature = "plan")]
+fn plan() -> [Command; 2] {
+    [super::plan::command(), super::completion::command()]
+}
+
+#[cfg(not(feature = "plan"))]
+fn plan() -> [Command; 0] {
+    []
 }
 
 #[cfg(feature = "cluster")]
@@ -258,12 +216,7 @@ fn compat() -> Option<Command> {
         Command::new("compat")
             .about("Run podnudge with the options of prometheus-config-reloader")
             .override_usage("podnudge compat [--print] prometheus-config-reloader [OPTIONS]")
-            .arg(
-                Arg::new("print")
-                    .long("print")
-                    .action(ArgAction::SetTrue)
-                    .help("Print podnudge's configuration for these options"),
-            )
+            .arg(switch("print", "Print podnudge's configuration for these options"))
             .arg(
                 positional("program", "PROGRAM")
                     .num_args(1..)
@@ -287,7 +240,12 @@ fn supervise() -> Command {
         .after_help(AFTER_SUPERVISE)
 }
 
-fn settings(command: Command) -> Command {
+/// A command with its usage: podnudge is built without what clap needs to make one.
+pub(super) fn with_usage(name: &'static str, usage: &'static str) -> Command {
+    Command::new(name).override_usage(usage)
+}
+
+pub(super) fn settings(command: Command) -> Command {
     let config = text("config", "FILE").help("The configuration file, in TOML");
     let mut command = command.max_term_width(100).arg(config);
     let mut flags = flags(FILE);
@@ -318,14 +276,14 @@ fn settings(command: Command) -> Command {
     command.next_help_heading(None)
 }
 
-fn json(help: &'static str) -> Arg {
-    Arg::new("json").long("json").action(ArgAction::SetTrue).help(help)
+pub(super) fn switch(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
 }
 
 pub(super) fn text(name: &'static str, value: &'static str) -> Arg {
     positional(name, value).long(name)
 }
 
-fn positional(name: &'static str, value: &'static str) -> Arg {
+pub(super) fn positional(name: &'static str, value: &'static str) -> Arg {
     Arg::new(name).value_name(value).value_parser(ValueParser::os_string())
 }

@@ -7,6 +7,8 @@
 
 #[cfg(feature = "compat")]
 mod compat;
+#[cfg(feature = "plan")]
+mod completion;
 pub mod doctor;
 #[cfg(test)]
 #[path = "../../tests/fuzz/command_line.rs"]
@@ -14,6 +16,7 @@ mod fuzz;
 mod help;
 pub mod install;
 mod load;
+#[cfg(feature = "plan")]
 mod plan;
 #[cfg(feature = "cluster")]
 mod sync;
@@ -27,6 +30,8 @@ use std::time::Duration;
 use clap::ArgMatches;
 use clap::error::ErrorKind;
 
+#[cfg(feature = "plan")]
+pub use completion::script;
 use help::QUICK_START;
 pub use help::command;
 pub use load::{LoadError, Sources, load};
@@ -39,6 +44,7 @@ use podnudge_config::{self as config, At, FILE, Override, Overrides, Problem, fl
 use podnudge_core::jitter::{self, Replica};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown::{self, Colours};
+#[cfg(feature = "plan")]
 use podnudge_tools::plan_options::Options;
 
 /// The command to run.
@@ -63,6 +69,7 @@ pub enum Command {
     /// Print this text about presets.
     Presets(String),
     /// Print what a change does to all replicas.
+    #[cfg(feature = "plan")]
     Plan(Sources, Options),
     /// Annotate the pods of a namespace when what they mount is edited.
     #[cfg(feature = "cluster")]
@@ -114,6 +121,11 @@ pub fn parse(
 fn parse_own(arguments: &[OsString], environment: &Environment) -> Result<Command, Stop> {
     let matches = command().try_get_matches_from(arguments).map_err(|error| stop(&error))?;
     match matches.subcommand() {
+        Some(("help", matches)) => {
+            let command = matches.get_one("command").cloned();
+            again([command, Some("--help".into())], environment)
+        }
+        Some(("version", _)) => again([None, Some("--version".into())], environment),
         Some(("status", matches)) => {
             let url = value_of(matches, "url", config::url)?;
             Ok(Command::Status(Status { json: matches.get_flag("json"), url }))
@@ -135,9 +147,12 @@ fn parse_own(arguments: &[OsString], environment: &Environment) -> Result<Comman
             let stage = if is_before { Stage::BeforeStart } else { Stage::Running };
             Ok(Command::Doctor(settings(matches, environment)?, stage, matches.get_flag("json")))
         }
+        #[cfg(feature = "plan")]
         Some(("plan", matches)) => {
             Ok(Command::Plan(settings(matches, environment)?, plan::options(matches)?))
         }
+        #[cfg(feature = "plan")]
+        Some(("completion", matches)) => completion::print(matches),
         #[cfg(feature = "cluster")]
         Some(("sync", matches)) => sync::options(matches, environment).map(Command::Sync),
         // Known programs have been handled already.
@@ -155,6 +170,13 @@ fn parse_own(arguments: &[OsString], environment: &Environment) -> Result<Comman
         Some((_, matches)) => settings(matches, environment).map(Command::Run),
         None => settings(&matches, environment).map(Command::Run),
     }
+}
+
+/// What other arguments, without the program's name, mean.
+fn again(words: [Option<OsString>; 2], environment: &Environment) -> Result<Command, Stop> {
+    let words = words.into_iter().flatten();
+    let words: Vec<OsString> = std::iter::once("podnudge".into()).chain(words).collect();
+    parse_own(&words, environment)
 }
 
 /// The identity of this replica, for the jitter: the pod's UID or name from the downward API, else the host name,

@@ -1,11 +1,12 @@
-//! The options of `podnudge plan`. Pure.
+//! `podnudge plan`: its help, and its options. Pure.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::ArgMatches;
+use clap::{ArgMatches, Command};
 
+use super::help::{settings, switch, text};
 use super::{Stop, value_of};
 use podnudge_config as config;
 use podnudge_core::reason::Reason;
@@ -16,6 +17,48 @@ const DAY: Duration = Duration::from_hours(24);
 const MOST_REPLICAS: u32 = 100_000;
 const MOST_RUNS: u32 = 10_000;
 const MOST_CHANGES: u32 = 100;
+
+const AFTER: &str = "\
+It takes the options of podnudge itself, such as `--config FILE`, and needs no cluster. The
+applications of the plan accept any content. Exit codes: 0 the plan is printed, 64 wrong command
+line, 66 no configuration file, 74 the drawing cannot be written, 78 wrong configuration.
+    podnudge plan --watch /etc/app --restart --jitter 20s --replicas 3 --min-available 2";
+
+/// The command, for the help and for clap.
+pub(super) fn command() -> Command {
+    let with = |name, value, default, help| text(name, value).default_value(default).help(help);
+    let starts =
+        "podnudge supervise restarts the application: the kubelet's back-off does not apply";
+    let endpoints = "How long the endpoints of a Service take to follow the readiness of a pod";
+    let sync = "The kubelet's syncFrequency; 0s: the kubelets write the volumes at once, as after an annotation";
+    settings(Command::new("plan"))
+        .about("Simulate what a change of content does to all replicas of a Service")
+        .override_usage("podnudge plan --replicas N [OPTIONS]")
+        .after_help(AFTER)
+        .next_help_heading("Plan")
+        .arg(text("replicas", "N").required(true).help("How many replicas there are"))
+        .arg(text("rule", "NAME").help("Plan for this rule, if there are several"))
+        .arg(with("min-available", "N", "1", "There is an outage if fewer replicas are up"))
+        .arg(with("downtime", "TIME", "0s", "How long a reload interrupts the application"))
+        .arg(with(
+            "start-time",
+            "TIME",
+            "2s",
+            "How long the application takes to be ready after its start",
+        ))
+        .arg(with("sync-period", "TIME", "1m", sync))
+        .arg(with("endpoint-delay", "TIME", "1s", endpoints))
+        .arg(switch("supervised", starts))
+        .arg(with("changes", "N", "1", "How many times the content changes"))
+        .arg(with("every", "TIME", "1m", "The time between two changes"))
+        .arg(
+            text("runs", "N")
+                .help("How many runs to simulate [default: 5 to 200, fewer with more replicas]"),
+        )
+        .arg(with("seed", "N", "1", "The same seed gives the same figures"))
+        .arg(text("svg", "FILE").help("Also write a drawing to this file"))
+        .arg(switch("json", "Print JSON instead of text"))
+}
 
 pub(super) fn options(matches: &ArgMatches) -> Result<Options, Stop> {
     let text = |name| matches.get_one::<OsString>(name);

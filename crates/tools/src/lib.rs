@@ -7,4 +7,5 @@
 pub mod compat;
 #[cfg(feature = "plan")]
 pub mod plan;
+#[cfg(feature = "plan")]
 pub mod plan_options;

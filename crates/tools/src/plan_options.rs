@@ -1,5 +1,4 @@
-//! The options of `podnudge plan`. Every build parses them: one without the feature `plan` then says that it has none.
-//! Pure.
+//! The options of `podnudge plan`. Pure.
 
 use std::path::PathBuf;
 use std::time::Duration;
