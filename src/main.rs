@@ -25,6 +25,9 @@ use podnudge_tools::{plan, plan_options};
 #[global_allocator]
 static ALLOCATOR: GlobalDlmalloc = GlobalDlmalloc;
 
+/// How often `status --watch` asks.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(bug));
     let first = std::env::args_os().nth(1).unwrap_or_default();
@@ -165,9 +168,27 @@ fn install_into(folder: &Path) -> ExitCode {
 }
 
 fn show_status(arguments: &admin::client::Status) -> ExitCode {
+    run::block_on(print_status(arguments)).unwrap_or_else(|error| fail(&error))
+}
+
+/// Prints the status once; with `watch` also each time that it is another one, until it cannot be printed.
+async fn print_status(arguments: &admin::client::Status) -> ExitCode {
     let colours = cli::colours(std::env::vars_os(), std::io::stdout().is_terminal());
-    let shown = run::block_on(admin::client::show(arguments, colours));
-    print_result(shown.map(|shown| shown.map_err(|reason| (reason, Exit::Unavailable))))
+    let mut last = None;
+    loop {
+        let (state, result) = match admin::client::show(arguments, colours).await {
+            Ok(shown) => (shown.state, Ok((shown.text, shown.exit))),
+            Err(reason) => (reason.message.clone(), Err((reason, Exit::Unavailable))),
+        };
+        if last.as_ref() != Some(&state) {
+            let printed = print_result(Ok(result));
+            if !arguments.watch || printed == Exit::Io.into() {
+                return printed;
+            }
+            last = Some(state);
+        }
+        run::sleep(WATCH_INTERVAL).await;
+    }
 }
 
 fn trigger(arguments: &admin::client::Trigger) -> ExitCode {

@@ -7,6 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use podnudge::admin::process_metrics::OwnProcess;
+use podnudge::admin::table::Columns;
 use podnudge::admin::{metrics, table};
 use podnudge_core::clock::UnixTime;
 use podnudge_core::evidence::{Evidence, InSync};
@@ -23,8 +24,8 @@ use tokio::net::TcpSocket;
 use crate::support::Scene as Pod;
 use crate::support::http::wait;
 use crate::support::{
-    Agent, Application, Behaviour, ROLLED_OUT, command, in_network, podnudge, request, respond,
-    server,
+    Agent, Application, Behaviour, ROLLED_OUT, Running, command, in_network, podnudge, request,
+    respond, server, wait_until,
 };
 
 /// A running podnudge with its volume, application and admin address.
@@ -341,6 +342,9 @@ fn status_prints_a_table_and_reports_in_sync_by_its_exit_code() {
     assert_eq!(code, 0);
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["rules"][0]["name"], "app");
+    assert!(status(&["-o", "json"]).1.contains("\"name\": \"app\""));
+    let (code, text) = status(&["--output=wide"]);
+    assert!(code == 0 && text.contains("NEXT-ACTION  RUNNING  "), "{text}");
     scene.pod.change("2");
     scene.agent.wait_for(ROLLED_OUT, 1);
     scene.pod.kubelet.remove();
@@ -352,6 +356,23 @@ fn status_prints_a_table_and_reports_in_sync_by_its_exit_code() {
     let (code, text) = status(&[]);
     assert_eq!(code, 69, "{text}");
     assert!(text.contains("no process listens there") && text.contains("hint: "), "{text}");
+}
+
+#[test]
+fn status_can_be_watched_until_podnudge_has_ended() {
+    let mut scene = scene("");
+    let url = format!("http://{}", scene.address);
+    let file = scene.pod.path("watched");
+    let words = [env!("CARGO_BIN_EXE_podnudge"), "status", "--watch", "--url", &url];
+    let mut watch = Running::logged(&words, &file);
+    let shown = || fs::read_to_string(&file).unwrap();
+    wait_until("the status is printed", || shown().matches("RULE").count() == 1);
+    scene.pod.change("2");
+    scene.agent.wait_for(ROLLED_OUT, 1);
+    wait_until("the new status is printed", || shown().matches("RULE").count() >= 2);
+    scene.agent.kill();
+    wait_until("its end is reported", || shown().contains("no process listens there"));
+    assert!(watch.is_running());
 }
 
 /// Runs a podnudge command in the network namespace of a running podnudge.
@@ -499,7 +520,7 @@ fn eager_sync_has_series_and_lines_of_its_own() {
         with.lines().filter(|line| !without.lines().any(|other| other == *line)).collect();
     insta::assert_snapshot!(more.join("\n"));
     let json = serde_json::to_string(&eager_sample()).unwrap();
-    let (text, _) = table::render(&json, Colours::Off).unwrap();
+    let (text, _) = table::render(&json, Columns::Most, Colours::Off).unwrap();
     insta::assert_snapshot!(
         text.lines().skip_while(|l| !l.starts_with("object")).collect::<Vec<_>>().join("\n")
     );
@@ -544,10 +565,10 @@ fn the_metrics_pass_promtool_in_the_text_format() {
 #[test]
 fn the_table_is_for_people() {
     let json = serde_json::to_string(&sample()).unwrap();
-    let (text, in_sync) = table::render(&json, Colours::Off).unwrap();
+    let (text, in_sync) = table::render(&json, Columns::Most, Colours::Off).unwrap();
     assert!(!in_sync);
     insta::assert_snapshot!(text);
-    assert!(table::render("<html>", Colours::Off).is_err());
+    assert!(table::render("<html>", Columns::Most, Colours::Off).is_err());
 }
 
 /// Another process may have taken the port.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use reqwest::{Response, Url};
 
-use super::table;
+use super::table::{self, Columns};
 use crate::exchange::client::base_client;
 use crate::system::exit::Exit;
 use crate::system::files;
@@ -18,10 +18,34 @@ use podnudge_core::shown::{self, Colours};
 /// `podnudge status`.
 #[derive(Debug, Clone)]
 pub struct Status {
-    /// Print the JSON unchanged instead of a table.
-    pub json: bool,
+    /// What is printed.
+    pub output: Output,
+    /// Print it again each time that it has changed.
+    pub watch: bool,
     /// The admin listener, without a path.
     pub url: Url,
+}
+
+/// What `podnudge status` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// A table.
+    Table,
+    /// A table with more columns.
+    Wide,
+    /// The JSON unchanged.
+    Json,
+}
+
+/// The output of `podnudge status`.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// What is printed.
+    pub text: String,
+    /// The exit code.
+    pub exit: Exit,
+    /// A text that differs when something has changed, and not only because time has passed.
+    pub state: String,
 }
 
 /// `podnudge trigger`.
@@ -39,15 +63,17 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// The most bytes of an answer. The status of a rule takes some KiB.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
 
-/// The output of `podnudge status`, and its exit code.
+/// Asks for the status.
 ///
 /// # Errors
 /// If there is no answer, or another program answers.
-pub async fn show(arguments: &Status, colours: Colours) -> Result<(String, Exit), Reason> {
+pub async fn show(arguments: &Status, colours: Colours) -> Result<Shown, Reason> {
     let json = status(&arguments.url).await?;
-    let (table, is_right) = table::render(&json, colours)?;
+    let columns = if arguments.output == Output::Wide { Columns::All } else { Columns::Most };
+    let (table, is_right) = table::render(&json, columns, colours)?;
     let exit = if is_right { Exit::Ok } else { Exit::NotInSync };
-    Ok((if arguments.json { shown::json(&json) } else { table }, exit))
+    let text = if arguments.output == Output::Json { shown::json(&json) } else { table };
+    Ok(Shown { text, exit, state: table::state(&json)? })
 }
 
 /// Triggers an action in a running podnudge. Returns its answer.
@@ -123,7 +149,9 @@ pub(crate) async fn is_podnudge(listen: Listen) -> bool {
     };
     let url = format!("http://{}", SocketAddr::new(local, address.port()));
     let Ok(url) = url.parse() else { return false };
-    status(&url).await.is_ok_and(|status| table::render(&status, Colours::Off).is_ok())
+    status(&url)
+        .await
+        .is_ok_and(|status| table::render(&status, Columns::Most, Colours::Off).is_ok())
 }
 
 fn no_answer(url: &Url, error: AnswerError) -> Reason {

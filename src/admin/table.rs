@@ -45,11 +45,21 @@ struct Rule {
     reason: Option<ReasonView>,
     digest_on_disk: Option<String>,
     digest_applied: Option<String>,
+    digest_running: Option<String>,
+    committed_at: Option<f64>,
+    applied_at: Option<f64>,
     next_action_at: Option<f64>,
+    action: Option<String>,
+    slot: Option<Slot>,
     start_expected_at: Option<f64>,
     start_delay_seconds: Option<u64>,
     #[serde(default)]
     preflight: Vec<Problem>,
+}
+
+#[derive(Deserialize)]
+struct Slot {
+    held: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -69,31 +79,73 @@ struct ReasonView {
     hint: Option<String>,
 }
 
-const HEADER: [&str; 8] =
-    ["RULE", "STATE", "IN-SYNC", "EVIDENCE", "PROOF", "TARGET", "ON-DISK", "NEXT-ACTION"];
+/// Which columns the table has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Columns {
+    /// Those that fit into 100 characters.
+    Most,
+    /// All.
+    All,
+}
+
+const HEADER: [&str; 13] = [
+    "RULE",
+    "STATE",
+    "IN-SYNC",
+    "EVIDENCE",
+    "PROOF",
+    "TARGET",
+    "ON-DISK",
+    "NEXT-ACTION",
+    "RUNNING",
+    "ACTION",
+    "COMMITTED",
+    "APPLIED",
+    "SLOT",
+];
+/// The columns that the table always has.
+const MOST: usize = 8;
 
 /// Renders the table, and returns whether no rule is known to be out of sync. Another process may have
 /// written the status: nothing in it controls a terminal.
 ///
 /// # Errors
 /// If the text is not the status of a podnudge.
-pub fn render(json: &str, colours: Colours) -> Result<(String, bool), Reason> {
-    let view: View = serde_json::from_str(json).map_err(|error| {
+pub fn render(json: &str, columns: Columns, colours: Colours) -> Result<(String, bool), Reason> {
+    let view = read(json)?;
+    let is_right = view.rules.iter().all(|rule| rule.in_sync != "no");
+    Ok((table(&view, columns, colours), is_right))
+}
+
+/// A text that is the same as long as nothing but the time has changed.
+///
+/// # Errors
+/// If the text is not the status of a podnudge.
+pub fn state(json: &str) -> Result<String, Reason> {
+    let view = View { now: 0.0, ..read(json)? };
+    Ok(table(&view, Columns::All, Colours::Off))
+}
+
+fn read(json: &str) -> Result<View, Reason> {
+    serde_json::from_str(json).map_err(|error| {
         Reason::new(format!("this is not the status of a podnudge: {error}"))
             .hint("give podnudge's own listen address by --url")
-    })?;
+    })
+}
+
+fn table(view: &View, columns: Columns, colours: Colours) -> String {
+    let count = if columns == Columns::All { HEADER.len() } else { MOST };
     let header = HEADER.map(|name| Cell { text: name.to_owned(), colour: Colour::Bold });
     let mut rows = vec![header];
     rows.extend(view.rules.iter().map(|rule| row(rule, view.now)));
     let width =
         |column: usize| rows.iter().filter_map(|row| row.get(column)).map(Cell::width).max();
-    let widths: Vec<usize> = (0..HEADER.len()).filter_map(width).collect();
+    let widths: Vec<usize> = (0..count).filter_map(width).collect();
     let mut table = String::new();
     for (n, row) in rows.iter().enumerate() {
-        let last = row.len() - 1;
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
             // No blanks at the end of the line.
-            let blanks = if column == last { 0 } else { width - cell.width() + 2 };
+            let blanks = if column + 1 == count { 0 } else { width - cell.width() + 2 };
             table.push_str(&paint(&cell.text, cell.colour, colours));
             table.extend(std::iter::repeat_n(' ', blanks));
         }
@@ -105,7 +157,7 @@ pub fn render(json: &str, colours: Colours) -> Result<(String, bool), Reason> {
     if let Some(eager) = &view.eager_sync {
         add_objects(&mut table, eager, view.now, colours);
     }
-    Ok((table, view.rules.iter().all(|rule| rule.in_sync != "no")))
+    table
 }
 
 /// The objects behind the volumes, a line each, and what keeps podnudge from following them.
@@ -164,7 +216,7 @@ fn add_details(table: &mut String, rule: &Rule, now: f64, colours: Colours) {
     }
 }
 
-fn row(rule: &Rule, now: f64) -> [Cell; 8] {
+fn row(rule: &Rule, now: f64) -> [Cell; HEADER.len()] {
     let plain = |text: String| Cell { text: shown::text(&text), colour: Colour::None };
     let state = match rule.state.as_str() {
         "rejected" | "rolled-back" | "refused" | "failed" | "tripped" => Colour::Red,
@@ -177,6 +229,8 @@ fn row(rule: &Rule, now: f64) -> [Cell; 8] {
         _ => Colour::Yellow,
     };
     let next = rule.next_action_at.map(|at| format!("in {}", whole_seconds(at - now)));
+    let ago = |at: Option<f64>| at.map(|at| format!("{} ago", whole_seconds(now - at)));
+    let slot = rule.slot.as_ref().and_then(|slot| slot.held.clone());
     let missing = || "-".to_owned();
     [
         plain(rule.name.clone()),
@@ -187,6 +241,11 @@ fn row(rule: &Rule, now: f64) -> [Cell; 8] {
         plain(target(&rule.targets)),
         plain(short(rule.digest_on_disk.as_ref())),
         plain(next.unwrap_or_else(missing)),
+        plain(short(rule.digest_running.as_ref())),
+        plain(rule.action.clone().unwrap_or_else(missing)),
+        plain(ago(rule.committed_at).unwrap_or_else(missing)),
+        plain(ago(rule.applied_at).unwrap_or_else(missing)),
+        plain(slot.unwrap_or_else(missing)),
     ]
 }
 

@@ -67,9 +67,13 @@ const AFTER_STATUS: &str = "\
 Exit codes: 0 nothing is known to be wrong, 1 a rule is not in sync, 69 podnudge does not answer.
 In a pod: kubectl exec POD -c podnudge -- podnudge status";
 
+const AFTER_CHECK: &str = "\
+What it prints is a configuration file, too. Exit codes: 0 it is right, 64 wrong command line,
+66 no configuration file, 78 wrong configuration.";
+
 const AFTER_DOCTOR: &str = "\
-It takes the options of podnudge itself, such as `--config FILE`. Exit codes: 0 nothing is wrong,
-1 something is, 64 wrong command line, 66 no configuration file, 78 wrong configuration.
+Exit codes: 0 nothing is wrong, 1 something is, 64 wrong command line, 66 no configuration file,
+78 wrong configuration.
 In a pod: kubectl exec POD -c podnudge -- podnudge doctor --watch /etc/app --signal HUP";
 
 const AFTER_TRIGGER: &str = "\
@@ -120,12 +124,13 @@ pub fn command() -> Command {
     let status = with_usage("status", "podnudge status [OPTIONS]")
         .about("Print what a running podnudge is doing")
         .arg(url())
+        .arg(text("output", "FORMAT").short('o').help("`json`, or `wide` for more columns"))
         .arg(switch("json", "Print JSON instead of a table"))
+        .arg(switch("watch", "Print it again each time that something has changed"))
         .after_help(AFTER_STATUS);
-    let check = settings(Command::new("check"))
+    let check = with_file("check")
         .about("Print the effective configuration, or all that is wrong with it")
-        .override_usage("podnudge check [OPTIONS] [FILE]")
-        .arg(positional("file", "FILE").conflicts_with("config").help("The configuration file"));
+        .after_help(AFTER_CHECK);
     let install = with_usage("install", "podnudge install DIR")
         .about("Copy podnudge into a directory, to run it in the application's own image")
         .arg(
@@ -137,9 +142,8 @@ pub fn command() -> Command {
         .about("Print the JSON schema of the configuration file, for editors")
         .after_help(AFTER_SCHEMA);
     let before_start = "Do not look for the application: for an init container";
-    let doctor = settings(Command::new("doctor"))
+    let doctor = with_file("doctor")
         .about("Look for what would prevent podnudge from working here, without acting")
-        .override_usage("podnudge doctor [OPTIONS]")
         .arg(switch("json", "Print JSON instead of text"))
         .arg(switch("before-start", before_start))
         .after_help(AFTER_DOCTOR);
@@ -148,17 +152,15 @@ pub fn command() -> Command {
         .arg(
             positional("name", "NAME").help("Print the configuration that this preset stands for"),
         );
-    let once = settings(Command::new("once"))
+    let once = with_file("once")
         .about("Publish what passes the checks, and end: an init container before the application")
-        .override_usage("podnudge once [OPTIONS]")
         .arg(
             text("wait", "TIME")
                 .default_value("5m")
                 .help("How long to wait for volumes that are not there"),
         )
         .after_help(AFTER_ONCE);
-    let run =
-        settings(Command::new("run")).about("Watch and act; what podnudge does without a command");
+    let run = with_file("run").about("Watch and act; what podnudge does without a command");
     let help = with_usage("help", "podnudge help [COMMAND]")
         .about("Print this help, or that of a command")
         .arg(positional("command", "COMMAND"));
@@ -245,7 +247,16 @@ pub(super) fn with_usage(name: &'static str, usage: &'static str) -> Command {
     Command::new(name).override_usage(usage)
 }
 
-pub(super) fn settings(command: Command) -> Command {
+/// A command that takes the settings as podnudge itself does, or its file as an argument.
+pub(super) fn with_file(name: &'static str) -> Command {
+    let file = "The configuration file; `-` is standard input";
+    let file = positional("file", "FILE").conflicts_with("config").help(file);
+    settings(Command::new(name))
+        .override_usage(format!("podnudge {name} [OPTIONS] [FILE]"))
+        .arg(file)
+}
+
+fn settings(command: Command) -> Command {
     let config = text("config", "FILE").help("The configuration file, in TOML");
     let mut command = command.max_term_width(100).arg(config);
     let mut flags = flags(FILE);

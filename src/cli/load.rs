@@ -1,6 +1,7 @@
 //! Loads the configuration: reads its file, and finds the system's CA bundle. Changes nothing.
 
 use std::io;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use crate::system::exit::{Exit, chain, sentence};
@@ -8,6 +9,9 @@ use crate::system::files::{self, FileError, LARGEST};
 use podnudge_config::{Config, Overrides, Problem, Problems, Translated, parse_with_zones};
 use podnudge_core::shown::path_literal;
 use podnudge_core::week::ZONES;
+
+/// The name of standard input in place of a file.
+const STDIN: &str = "-";
 
 /// The paths at which distributions keep their trusted CA certificates in one PEM file.
 const BUNDLES: [&str; 5] = [
@@ -21,7 +25,7 @@ const BUNDLES: [&str; 5] = [
 /// The sources of the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// The configuration file.
+    /// The configuration file; `-` is standard input.
     pub config: Option<PathBuf>,
     /// A configuration that was made from the options of another program, instead of a file.
     pub translated: Option<Translated>,
@@ -127,16 +131,24 @@ pub fn load(arguments: &Sources) -> Result<(Config, Vec<Problem>), LoadError> {
         (None, None) => ("(no file)".into(), Translated::default()),
         (None, Some(translated)) => ("(translated)".into(), translated.clone()),
         (Some(path), _) => {
-            let text = read(path)?;
-            (path.to_string_lossy(), Translated { text, origins: Vec::new() })
+            let name = if path == Path::new(STDIN) { Path::new("(standard input)") } else { path };
+            let translated = Translated { text: read(path, name)?, origins: Vec::new() };
+            (name.to_string_lossy(), translated)
         }
     };
     Ok(parse_with_zones(&file_name, &text, &origins, overrides, bundle, &zones)?)
 }
 
-fn read(path: &Path) -> Result<String, LoadError> {
-    let path = path.to_owned();
-    let bytes = match files::read(&path, LARGEST) {
+/// Reads the file at `path`, which messages call `name`.
+fn read(path: &Path, name: &Path) -> Result<String, LoadError> {
+    let read = if path == Path::new(STDIN) {
+        let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(FileError::from);
+        stdin.and_then(|stdin| files::read_to_end(stdin.into(), LARGEST))
+    } else {
+        files::read(path, LARGEST)
+    };
+    let path = name.to_owned();
+    let bytes = match read {
         Ok(bytes) => bytes,
         Err(FileError::System(source)) => return Err(LoadError::Read { path, source }),
         Err(FileError::NotAFile(kind)) => return Err(LoadError::NotAFile { path, kind }),

@@ -36,7 +36,7 @@ use help::QUICK_START;
 pub use help::command;
 pub use load::{LoadError, Sources, load};
 
-use crate::admin::client::{Status, Trigger};
+use crate::admin::client::{Output, Status, Trigger};
 use crate::preflight::Stage;
 use crate::system::exit::{Exit, sentence};
 use crate::system::surroundings::{Pod, Server, Surroundings};
@@ -126,10 +126,7 @@ fn parse_own(arguments: &[OsString], environment: &Environment) -> Result<Comman
             again([command, Some("--help".into())], environment)
         }
         Some(("version", _)) => again([None, Some("--version".into())], environment),
-        Some(("status", matches)) => {
-            let url = value_of(matches, "url", config::url)?;
-            Ok(Command::Status(Status { json: matches.get_flag("json"), url }))
-        }
+        Some(("status", matches)) => status(matches).map(Command::Status),
         Some(("trigger", matches)) => trigger(matches).map(Command::Trigger),
         Some(("schema", _)) => Ok(Command::Schema),
         Some(("presets", matches)) => presets(matches).map(Command::Presets),
@@ -177,6 +174,24 @@ fn again(words: [Option<OsString>; 2], environment: &Environment) -> Result<Comm
     let words = words.into_iter().flatten();
     let words: Vec<OsString> = std::iter::once("podnudge".into()).chain(words).collect();
     parse_own(&words, environment)
+}
+
+fn status(matches: &ArgMatches) -> Result<Status, Stop> {
+    let output = match matches.get_one::<OsString>("output").map(|output| output.to_string_lossy())
+    {
+        None if matches.get_flag("json") => Output::Json,
+        None => Output::Table,
+        Some(output) => match &*output {
+            "json" => Output::Json,
+            "wide" => Output::Wide,
+            other => {
+                let message = format!("--output: there is no format {}", shown::literal(other));
+                return Err(usage(&message, "one of `json`, `wide`"));
+            }
+        },
+    };
+    let watch = matches.get_flag("watch");
+    Ok(Status { output, watch, url: value_of(matches, "url", config::url)? })
 }
 
 /// The identity of this replica, for the jitter: the pod's UID or name from the downward API, else the host name,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 
-use super::help::{settings, switch, text};
+use super::help::{switch, text, with_file};
 use super::{Stop, value_of};
 use podnudge_config as config;
 use podnudge_core::reason::Reason;
@@ -19,9 +19,9 @@ const MOST_RUNS: u32 = 10_000;
 const MOST_CHANGES: u32 = 100;
 
 const AFTER: &str = "\
-It takes the options of podnudge itself, such as `--config FILE`, and needs no cluster. The
-applications of the plan accept any content. Exit codes: 0 the plan is printed, 64 wrong command
-line, 66 no configuration file, 74 the drawing cannot be written, 78 wrong configuration.
+It needs no cluster. The applications of the plan accept any content. Exit codes: 0 the plan is
+printed, 64 wrong command line, 66 no configuration file, 74 the drawing cannot be written, 78 wrong
+configuration.
     podnudge plan --watch /etc/app --restart --jitter 20s --replicas 3 --min-available 2";
 
 /// The command, for the help and for clap.
@@ -31,9 +31,9 @@ pub(super) fn command() -> Command {
         "podnudge supervise restarts the application: the kubelet's back-off does not apply";
     let endpoints = "How long the endpoints of a Service take to follow the readiness of a pod";
     let sync = "The kubelet's syncFrequency; 0s: the kubelets write the volumes at once, as after an annotation";
-    settings(Command::new("plan"))
+    with_file("plan")
         .about("Simulate what a change of content does to all replicas of a Service")
-        .override_usage("podnudge plan --replicas N [OPTIONS]")
+        .override_usage("podnudge plan --replicas N [OPTIONS] [FILE]")
         .after_help(AFTER)
         .next_help_heading("Plan")
         .arg(text("replicas", "N").required(true).help("How many replicas there are"))

@@ -22,7 +22,7 @@ pub(super) fn now() -> Now {
 
 /// Sleeps. Only for waits that no decision of the core depends on.
 #[expect(clippy::disallowed_methods, reason = "the one place that waits for a time")]
-pub(super) async fn sleep(time: Duration) {
+pub async fn sleep(time: Duration) {
     tokio::time::sleep(time).await;
 }
 

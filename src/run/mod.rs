@@ -45,6 +45,7 @@ use crate::system::exit::Exit;
 use crate::system::os_signals::OsSignals;
 use crate::system::surroundings::Surroundings;
 use agent::Agent;
+pub use clock::sleep;
 pub use once::{OnceError, once};
 use podnudge_config::{Config, Listen};
 use podnudge_core::jitter::Replica;

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use super::client::{self, Trigger};
 use super::process_metrics::OwnProcess;
 use super::server::{AdminRequest, Serves, connection};
+use super::table::Columns;
 use super::{metrics, table};
 use crate::fuzz::{
     Target, assert_harmless_lines, assert_reason, exposition, first_line, fuzz, loopback, text,
@@ -250,10 +251,10 @@ fn the_table_of_a_status_controls_no_terminal() {
         inputs: 3000,
         ..Target::new("status table", &[&json()])
     };
-    fuzz(target, |input| match table::render(&text(input), Colours::Off) {
+    fuzz(target, |input| match table::render(&text(input), Columns::All, Colours::Off) {
         Ok((table, _)) => {
             assert_harmless_lines(&table);
-            let (coloured, _) = table::render(&text(input), Colours::On).unwrap();
+            let (coloured, _) = table::render(&text(input), Columns::All, Colours::On).unwrap();
             let plain = [0, 1, 31, 32, 33]
                 .iter()
                 .fold(coloured, |text, code| text.replace(&format!("\u{1b}[{code}m"), ""));
@@ -284,7 +285,8 @@ fn an_answer_to_the_client_controls_no_terminal() {
         runtime.block_on(async {
             let (listener, address) = loopback::listener().await;
             let url: reqwest::Url = format!("http://{address}").parse().unwrap();
-            let asked = client::Status { json: true, url: url.clone() };
+            let output = client::Output::Json;
+            let asked = client::Status { output, watch: false, url: url.clone() };
             let answers = async {
                 loopback::answer(&listener, input, 1).await;
                 loopback::answer(&listener, input, 2).await;
@@ -295,8 +297,8 @@ fn an_answer_to_the_client_controls_no_terminal() {
             };
             let ((), (shown, triggered)) = tokio::join!(answers, ask);
             let mut seen = match shown {
-                Ok((json, _)) => {
-                    assert_harmless_lines(&json);
+                Ok(shown) => {
+                    assert_harmless_lines(&shown.text);
                     "status".to_owned()
                 }
                 Err(reason) => assert_reason(&reason).replace(&address.port().to_string(), ""),
