@@ -65,7 +65,10 @@ fn main() -> ExitCode {
             with_config(&arguments, |config| show_plan(&config, &options))
         }
         #[cfg(feature = "cluster")]
-        Ok(Command::Sync(options)) => sync(options),
+        Ok(Command::Sync(options, warnings)) => {
+            warn(&warnings);
+            sync(options)
+        }
         Ok(Command::Presets(text)) => print(Stream::Stdout, &text, Exit::Ok),
         Ok(Command::Install(folder)) => install_into(&folder),
         Err(Stop { text, stream, exit }) => print(stream, &text, exit),
@@ -87,12 +90,17 @@ fn with_config(
 ) -> ExitCode {
     match cli::load(arguments) {
         Ok((config, warnings)) => {
-            for warning in arguments.warnings.iter().chain(&warnings) {
-                stderr::print(&format!("warning: {warning}\n"));
-            }
+            warn(&arguments.warnings);
+            warn(&warnings);
             command(config)
         }
         Err(error) => print(Stream::Stderr, &error.text(), error.exit()),
+    }
+}
+
+fn warn(warnings: &[config::Problem]) {
+    for warning in warnings {
+        stderr::print(&format!("warning: {warning}\n"));
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const CRATES: [&str; 3] = ["crates/config/src", "crates/core/src", "crates/tools/src"];
 
 /// Modules without I/O and clocks.
-const PURE: [&str; 31] = [
+const PURE: [&str; 32] = [
     "crates/core/src",
     "crates/tools/src",
     "src/admin/page.rs",
@@ -15,6 +15,7 @@ const PURE: [&str; 31] = [
     "src/cli/completion.rs",
     "src/cli/help.rs",
     "src/cli/plan.rs",
+    "src/cli/refusal.rs",
     "crates/config/src",
     "src/volume/filter.rs",
     "src/volume/glob.rs",

@@ -170,6 +170,20 @@ fn a_refused_trigger_names_the_key_the_option_and_the_variable() {
 }
 
 #[test]
+fn a_trigger_for_an_unknown_rule_lists_the_rules() {
+    let scene = Scene::new();
+    let application = scene.application();
+    let agent = nudge(&scene, &["--url", &application.url(), "--reload", "loopback"]);
+    let url = format!("http://{}", agent.address());
+    let output = podnudge().args(["trigger", "nosuch", "--url", &url]).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let expected = "podnudge: podnudge refused the request with 404 Not Found: there is no rule `nosuch`\n  \
+                    hint: the rules are `default`\n";
+    assert_eq!((output.status.code(), stderr.as_str()), (Some(69), expected));
+    assert_eq!(application.reloads(), Vec::<String>::new());
+}
+
+#[test]
 fn the_hint_about_the_state_directory_is_given_only_without_one() {
     let scene = Scene::new();
     for (more, wanted) in [(&[][..], true), (&["--state-dir", "FOLDER/state"], false)] {

@@ -319,7 +319,7 @@ fn wrong_options_are_refused_with_a_remedy() {
         refused(&[], &[("PODNUDGE_SECRET", "a:B")]),
         "podnudge: PODNUDGE_SECRET: `B` is not the name of a Secret\n  hint: write the name alone, in lower case, such as `web-tls`\n"
     );
-    assert!(refused(&["--watch", "/etc/app"], &[]).contains("unexpected argument '--watch'"));
+    assert!(refused(&["--watch", "/etc/app"], &[]).contains("unknown option `--watch`"));
 }
 
 mod shipped {

@@ -99,7 +99,10 @@ pub async fn trigger(arguments: &Trigger) -> Result<String, Reason> {
     if status.is_success() {
         return Ok(text);
     }
-    Err(Reason::new(format!("podnudge refused the request with {status}: {}", text.trim())))
+    // The second line, if there is one, says what to do.
+    let (message, hint) = text.trim().split_once('\n').unwrap_or((text.trim(), ""));
+    let reason = Reason::new(format!("podnudge refused the request with {status}: {message}"));
+    Err(if hint.is_empty() { reason } else { reason.hint(hint) })
 }
 
 /// Reads an answer. Any process may have sent it.

@@ -52,7 +52,7 @@ const LOOP_LIMIT: Duration = Duration::from_secs(2);
 const HEADER_BYTES: usize = 8 * 1024;
 /// How many connections may wait to be accepted.
 const BACKLOG: u32 = 128;
-const RELOAD_DISABLED: &str = "POST /reload is disabled: start podnudge with --reload=loopback, or \
+const RELOAD_DISABLED: &str = "POST /reload is disabled\nstart podnudge with --reload=loopback, or \
     PODNUDGE_RELOAD=loopback, or set reload = \"loopback\" in [agent]\n";
 
 /// A request to the loop.
@@ -64,8 +64,8 @@ pub enum AdminRequest {
     Reload {
         /// The rule's name.
         rule: Option<String>,
-        /// Whether it exists.
-        reply: oneshot::Sender<bool>,
+        /// If it does not exist, the names of those that do.
+        reply: oneshot::Sender<Option<String>>,
     },
 }
 
@@ -283,7 +283,9 @@ fn authorize_reload<B>(
         ReloadEndpoint::Token(file) => match has_valid_token(request, file) {
             Ok(true) => return Ok(()),
             Ok(false) => {
-                let mut answer = text(StatusCode::UNAUTHORIZED, "a bearer token is required\n");
+                let required =
+                    "a bearer token is required\n`podnudge trigger` takes it by --token-file\n";
+                let mut answer = text(StatusCode::UNAUTHORIZED, required);
                 answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
                 answer
             }
@@ -319,14 +321,18 @@ fn has_valid_token<B>(request: &Request<B>, file: &Path) -> Result<bool, Reason>
 async fn trigger<B>(request: &Request<B>, requests: &mpsc::Sender<AdminRequest>) -> Answer {
     let query = request.uri().query().unwrap_or_default();
     let rule = query.split('&').find_map(|pair| pair.strip_prefix("rule=")).map(str::to_owned);
+    let shown = shown::literal(rule.as_deref().unwrap_or_default());
     let (reply, known) = oneshot::channel();
     let asked = async {
         requests.send(AdminRequest::Reload { rule, reply }).await.ok()?;
         known.await.ok()
     };
     match timeout(LOOP_LIMIT, asked).await.ok().flatten() {
-        Some(true) => text(StatusCode::ACCEPTED, "accepted; see /status\n"),
-        Some(false) => text(StatusCode::NOT_FOUND, "there is no such rule\n"),
+        Some(None) => text(StatusCode::ACCEPTED, "accepted; see /status\n"),
+        Some(Some(names)) => {
+            let answer = format!("there is no rule {shown}\nthe rules are {names}\n");
+            text(StatusCode::NOT_FOUND, answer)
+        }
         None => stuck(),
     }
 }

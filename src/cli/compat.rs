@@ -4,10 +4,13 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use clap::ArgMatches;
+
 use super::{Command, Sources, Stop, Stream, usage};
 use crate::system::exit::Exit;
 use crate::system::files;
 use podnudge_config as config;
+use podnudge_core::shown::literal;
 use podnudge_tools::compat::{self, Instead, Run};
 
 /// How long an init container waits for the file that it is to write from.
@@ -24,6 +27,20 @@ pub(super) fn command(arguments: &[OsString]) -> Option<Result<Command, Stop>> {
         Ok(Run::Print(text)) => printed(text),
         Err(reason) => Err(usage(&reason.message, reason.hint.as_deref())),
     })
+}
+
+/// The error for a program whose options podnudge does not take.
+pub(super) fn unknown(matches: &ArgMatches) -> Stop {
+    let program = matches.get_one::<OsString>("program");
+    let message = match program {
+        Some(program) => {
+            format!("`compat` does not know the options of {}", literal(&program.to_string_lossy()))
+        }
+        None => "`compat` needs the name of a program".to_owned(),
+    };
+    let hint = "it takes those of `prometheus-config-reloader`: \
+                `podnudge compat prometheus-config-reloader --config-file=FILE …`";
+    usage(&message, hint)
 }
 
 /// The same error, or what to use in place of the options and variables of another reloader.

@@ -18,6 +18,7 @@ pub mod install;
 mod load;
 #[cfg(feature = "plan")]
 mod plan;
+mod refusal;
 #[cfg(feature = "cluster")]
 mod sync;
 
@@ -28,13 +29,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ArgMatches;
-use clap::error::ErrorKind;
 
 #[cfg(feature = "plan")]
 pub use completion::script;
 use help::QUICK_START;
 pub use help::command;
 pub use load::{LoadError, Sources, load};
+use refusal::stop;
 
 use crate::admin::client::{Output, Status, Trigger};
 use crate::preflight::Stage;
@@ -71,9 +72,9 @@ pub enum Command {
     /// Print what a change does to all replicas.
     #[cfg(feature = "plan")]
     Plan(Sources, Options),
-    /// Annotate the pods of a namespace when what they mount is edited.
+    /// Annotate the pods of a namespace when what they mount is edited. With warnings of variables.
     #[cfg(feature = "cluster")]
-    Sync(config::SyncOptions),
+    Sync(config::SyncOptions, Vec<Problem>),
 }
 
 /// Output to print before exiting: help, the version or an error.
@@ -119,7 +120,8 @@ pub fn parse(
 
 /// Parses podnudge's own options and variables.
 fn parse_own(arguments: &[OsString], environment: &Environment) -> Result<Command, Stop> {
-    let matches = command().try_get_matches_from(arguments).map_err(|error| stop(&error))?;
+    let matches =
+        command().try_get_matches_from(arguments).map_err(|error| stop(error, arguments.get(1)))?;
     match matches.subcommand() {
         Some(("help", matches)) => {
             let command = matches.get_one("command").cloned();
@@ -151,16 +153,10 @@ fn parse_own(arguments: &[OsString], environment: &Environment) -> Result<Comman
         #[cfg(feature = "plan")]
         Some(("completion", matches)) => completion::print(matches),
         #[cfg(feature = "cluster")]
-        Some(("sync", matches)) => sync::options(matches, environment).map(Command::Sync),
+        Some(("sync", matches)) => sync::options(matches, environment),
         // Known programs have been handled already.
         #[cfg(feature = "compat")]
-        Some(("compat", _)) => {
-            let hint = "podnudge compat prometheus-config-reloader --config-file=FILE …";
-            Err(usage(
-                "`compat` must be the first argument, and a program that is known the second",
-                hint,
-            ))
-        }
+        Some(("compat", matches)) => Err(compat::unknown(matches)),
         // `main.rs` has run it already, unless other arguments come first.
         Some(("supervise", _)) => Err(usage("`supervise` must be the first argument", None)),
         Some(("check", matches)) => settings(matches, environment).map(Command::Check),
@@ -284,7 +280,9 @@ fn settings(matches: &ArgMatches, environment: &Environment) -> Result<Sources, 
             return Err(usage("nothing to watch: neither `--watch` nor `--config`", QUICK_START));
         }
     }
-    Ok(Sources { config, overrides, translated: None, warnings: nearly_known(environment) })
+    let options: Vec<&str> = flags(FILE).iter().map(|flag| flag.line.name).collect();
+    let warnings = unknown_variables(environment, &options);
+    Ok(Sources { config, overrides, translated: None, warnings })
 }
 
 /// The list of presets, or what one of them stands for.
@@ -338,19 +336,24 @@ fn variable(option: &str) -> String {
     format!("{PREFIX}{}", option.replace('-', "_").to_ascii_uppercase())
 }
 
-/// Other variables with our prefix may be the kubelet's, so warn only about names similar to a known
-/// one.
-fn nearly_known(environment: &Environment) -> Vec<Problem> {
-    let names = flags(FILE).into_iter().map(|flag| flag.line.name).chain(["config"]);
-    let known: Vec<String> = names.map(variable).collect();
-    let known: Vec<&str> = known.iter().filter_map(|name| name.strip_prefix(PREFIX)).collect();
+/// Warns of variables with our prefix that podnudge does not know, except those that the kubelet sets for a Service
+/// named `podnudge` or `podnudge-…`.
+fn unknown_variables(environment: &Environment, options: &[&str]) -> Vec<Problem> {
+    let others = ["config", "pod-name", "pod-uid"];
+    let known: Vec<String> = options.iter().chain(&others).map(|name| variable(name)).collect();
+    let known: Vec<&str> = known.iter().map(|name| name.trim_start_matches(PREFIX)).collect();
     let problem = |name: &String| {
-        let ours = name.strip_prefix(PREFIX).filter(|ours| !known.contains(ours))?;
-        let near = nearest(ours, &known)?;
-        Some(Problem {
-            place: name.clone(),
-            reason: Reason::new("unknown environment variable")
-                .hint(format!("did you mean `{PREFIX}{near}`?")),
+        let is_of_service =
+            name.ends_with("_PORT") || name.contains("_PORT_") || name.contains("_SERVICE_");
+        let own = name.trim_start_matches(PREFIX);
+        let is_unknown = !is_of_service && !known.contains(&own);
+        is_unknown.then(|| {
+            let hint = match nearest(own, &known) {
+                Some(near) => format!("did you mean `{PREFIX}{near}`?"),
+                None => "it has no effect; `podnudge help` lists the options".to_owned(),
+            };
+            let place = shown::text(name);
+            Problem { place, reason: Reason::new("unknown environment variable").hint(hint) }
         })
     };
     environment.keys().filter_map(problem).collect()
@@ -368,20 +371,4 @@ fn not_utf8(at: &At, value: &OsStr) -> Stop {
 fn usage<'a>(message: &str, hint: impl Into<Option<&'a str>>) -> Stop {
     let text = sentence(message, hint.into());
     Stop { text, stream: Stream::Stderr, exit: Exit::Usage }
-}
-
-fn stop(error: &clap::Error) -> Stop {
-    let text = error.render().to_string();
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            Stop { text, stream: Stream::Stdout, exit: Exit::Ok }
-        }
-        _ => {
-            let text = text.strip_prefix("error: ").unwrap_or(&text);
-            // The message quotes arguments, which may contain control characters.
-            let lines: Vec<String> = text.lines().map(shown::text).collect();
-            let text = format!("podnudge: {}\n", lines.join("\n"));
-            Stop { text, stream: Stream::Stderr, exit: Exit::Usage }
-        }
-    }
 }

@@ -22,7 +22,7 @@ const AFTER: &str = "\
 It needs no cluster. The applications of the plan accept any content. Exit codes: 0 the plan is
 printed, 64 wrong command line, 66 no configuration file, 74 the drawing cannot be written, 78 wrong
 configuration.
-    podnudge plan --watch /etc/app --restart --jitter 20s --replicas 3 --min-available 2";
+    podnudge plan --watch /etc/app --restart --jitter 20s --replicas 3";
 
 /// The command, for the help and for clap.
 pub(super) fn command() -> Command {
@@ -30,6 +30,8 @@ pub(super) fn command() -> Command {
     let starts =
         "podnudge supervise restarts the application: the kubelet's back-off does not apply";
     let endpoints = "How long the endpoints of a Service take to follow the readiness of a pod";
+    let least = "There is an outage if fewer replicas are up [default: what a PodDisruptionBudget with \
+                 maxUnavailable: 25% keeps up, and at least 1]";
     let sync = "The kubelet's syncFrequency; 0s: the kubelets write the volumes at once, as after an annotation";
     with_file("plan")
         .about("Simulate what a change of content does to all replicas of a Service")
@@ -38,7 +40,7 @@ pub(super) fn command() -> Command {
         .next_help_heading("Plan")
         .arg(text("replicas", "N").required(true).help("How many replicas there are"))
         .arg(text("rule", "NAME").help("Plan for this rule, if there are several"))
-        .arg(with("min-available", "N", "1", "There is an outage if fewer replicas are up"))
+        .arg(text("min-available", "N").help(least))
         .arg(with("downtime", "TIME", "0s", "How long a reload interrupts the application"))
         .arg(with(
             "start-time",

@@ -3,7 +3,7 @@
 use clap::{ArgAction, ArgMatches, Command};
 
 use super::help::text;
-use super::{Environment, Stop, not_utf8, usage, variable};
+use super::{Environment, Stop, not_utf8, unknown_variables, usage, variable};
 use podnudge_config::{At, SECRET, SYNC_OPTIONS, SyncOptions};
 
 const AFTER: &str = "\
@@ -35,7 +35,7 @@ pub(super) fn command() -> Command {
 pub(super) fn options(
     matches: &ArgMatches,
     environment: &Environment,
-) -> Result<SyncOptions, Stop> {
+) -> Result<super::Command, Stop> {
     let mut given = Vec::new();
     for (name, ..) in SYNC_OPTIONS {
         let options = matches.get_many::<std::ffi::OsString>(name).map(|it| it.cloned().collect());
@@ -60,7 +60,9 @@ pub(super) fn options(
         let values = given.iter().filter(|(name, ..)| *name == wanted);
         values.map(|(.., value)| value.clone()).collect()
     };
-    SyncOptions::parse(of).map_err(|(wanted, reason)| {
+    let warnings = unknown_variables(environment, &SYNC_OPTIONS.map(|(name, ..)| name));
+    let parsed = SyncOptions::parse(of).map(|options| super::Command::Sync(options, warnings));
+    parsed.map_err(|(wanted, reason)| {
         let at = given.iter().find(|(name, ..)| *name == wanted).map(|(_, at, _)| at);
         let place = match at {
             Some(At::Environment(variable)) => variable.clone(),

@@ -33,10 +33,14 @@ impl Agent {
                     None => Some(None),
                     Some(name) => named(name).map(|n| Some(RuleId(n))),
                 };
+                let all = || {
+                    let all = self.config.rules.iter().map(|rule| format!("`{}`", rule.name));
+                    all.collect::<Vec<_>>().join(", ")
+                };
+                _ = reply.send(if known.is_some() { None } else { Some(all()) });
                 if let Some(rule) = known {
                     self.handle_event(Event::Trigger(rule));
                 }
-                _ = reply.send(known.is_some());
             }
         }
     }

@@ -158,7 +158,8 @@ fn a_request_to_the_admin_port_gets_what_its_sender_may_see() {
                         AdminRequest::Status(reply) => drop(reply.send(status("app", "/a", "b"))),
                         AdminRequest::Reload { rule, reply } => {
                             reloads.set(reloads.get() + 1);
-                            _ = reply.send(rule.is_none_or(|rule| rule == "app"));
+                            let is_known = rule.is_none_or(|rule| rule == "app");
+                            _ = reply.send((!is_known).then(|| "`app`".to_owned()));
                         }
                     }
                 }
