@@ -18,7 +18,7 @@ use podnudge::{admin, checks, exchange, run, supervise};
 use podnudge_config as config;
 use podnudge_core::reason::Reason;
 #[cfg(feature = "plan")]
-use podnudge_tools::{plan, plan_options};
+use podnudge_tools::{plan, plan_options, summary};
 
 /// glibc's allocator keeps what each thread has freed: contents that each stay within the bound of a check
 /// would add up. This one has one heap, and returns what is free.
@@ -49,9 +49,9 @@ fn main() -> ExitCode {
     children::adopt_orphans();
     exchange::install_crypto();
     match cli::parse(std::env::args_os(), std::env::vars_os()) {
-        Ok(Command::Check(arguments)) => with_config(&arguments, |config| {
-            print(Stream::Stdout, &config::effective(&config), Exit::Ok)
-        }),
+        Ok(Command::Check(arguments)) => {
+            with_config(&arguments, |config| print(Stream::Stdout, &checked(&config), Exit::Ok))
+        }
         Ok(Command::Run(arguments)) => with_config(&arguments, start),
         Ok(Command::Once(arguments, wait)) => with_config(&arguments, |config| once(&config, wait)),
         Ok(Command::Status(arguments)) => show_status(&arguments),
@@ -96,6 +96,16 @@ fn with_config(
         }
         Err(error) => print(Stream::Stderr, &error.text(), error.exit()),
     }
+}
+
+/// The effective configuration, and as comments what happens when volumes change.
+fn checked(config: &config::Config) -> String {
+    #[cfg(feature = "plan")]
+    let summary = summary::summary(config);
+    #[cfg(not(feature = "plan"))]
+    let summary = "";
+    let comments: String = summary.lines().flat_map(|line| ["# ", line, "\n"]).collect();
+    format!("{}\n{comments}# ok\n", config::effective(config))
 }
 
 fn warn(warnings: &[config::Problem]) {

@@ -340,6 +340,82 @@ fn what_check_prints_is_a_configuration_without_warnings() {
     }
 }
 
+/// Runs `podnudge check -` with this file: its exit code, and its two outputs.
+fn check(file: &str) -> (Option<i32>, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("podnudge.toml");
+    fs::write(&path, file).unwrap();
+    let mut podnudge = program::podnudge();
+    let output = podnudge.args(["check", "-"]).stdin(fs::File::open(&path).unwrap()).output();
+    let output = output.unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// All presets, all example files and the files of this test.
+#[test]
+fn the_output_of_check_passes_check_without_a_warning() {
+    let mut files: Vec<String> = GOOD.iter().map(|(_, text)| (*text).to_owned()).collect();
+    files.extend(config::presets().iter().map(config::Preset::as_file));
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|end| end == "toml") {
+            files.push(fs::read_to_string(path).unwrap());
+        }
+    }
+    assert!(files.len() >= 45, "{}", files.len());
+    for file in files {
+        let (code, printed, said) = check(&file);
+        assert_eq!((code, said.as_str()), (Some(0), ""), "{file}");
+        assert!(printed.ends_with("\n# ok\n"), "{printed}");
+        assert_eq!(check(&printed), (code, printed.clone(), said), "{file}");
+    }
+}
+
+#[test]
+fn check_ends_with_what_happens_when_the_volumes_change() {
+    let sentences = |file: &str| {
+        let (_, printed, said) = check(file);
+        let lines = printed.lines().filter_map(|line| line.strip_prefix("# when "));
+        let lines: Vec<&str> = lines.collect();
+        assert!(!lines.is_empty(), "{file}: {printed}{said}");
+        lines.join("\n")
+    };
+    let nginx = "[[rule]]\nwatch = \"/etc/nginx\"\npreset = \"nginx\"\njitter = \"30s\"\n\
+                 target.process = \"nginx\"\n[[rule.check]]\nexec = [\"nginx\", \"-t\"]\n";
+    for (file, sentence) in [
+        (
+            nginx,
+            "/etc/nginx changes: check by nginx -t, wait up to 30s, HUP to nginx, proof by new workers",
+        ),
+        (
+            "[[rule]]\nwatch = \"/etc/app\"\n",
+            "/etc/app changes: reload and proof as the preset of the target's program says",
+        ),
+        (
+            "[[rule]]\nwatch = [\"/a\", \"/b\"]\nhttp.url = \"http://127.0.0.1/reload?token=hunter2\"\n\
+             publish.dir = \"/config\"\nhold.window = \"Mon-Fri 09:00-17:00\"\nhold.time-zone = \"UTC\"\n\
+             limit = { lease = \"web\", max-concurrent = 2 }\n[[rule.check]]\nsyntax = \"json\"\n",
+            "/a or /b change: check the syntax, wait for Mon-Fri 09:00-17:00, wait for a slot, \
+             publish to /config, POST http://127.0.0.1/reload, no proof",
+        ),
+        (
+            "[[rule]]\nwatch = \"/a\"\nrestart = {}\ndrain = {}\ntarget.pidfile = \"/run/a.pid\"\n\
+             verify.http = \"http://localhost/\"\n",
+            "/a changes: leave the Services for 5s, restart the process in /run/a.pid, \
+             proof by GET http://localhost/",
+        ),
+    ] {
+        assert_eq!(sentences(file), sentence);
+    }
+    let several = "[[rule]]\nname = \"a\"\nwatch = \"/a\"\nsignal.name = \"HUP\"\n\
+                   [[rule]]\nname = \"b\"\nwatch = \"/b\"\nsignal.name = \"USR1\"\n";
+    let (_, printed, _) = check(several);
+    let end = "\n\n# a: when /a changes: HUP to the process that mounts the volume, no proof\n\
+               # b: when /b changes: USR1 to the process that mounts the volume, no proof\n# ok\n";
+    assert!(printed.ends_with(end), "{printed}");
+}
+
 #[test]
 fn actions_of_options_have_one_order_and_none_follows_a_restart_unnoticed() {
     let order = |printed: &str| {

@@ -1,5 +1,5 @@
-//! What no pod needs: the translation of other reloaders' options ([`compat`]), and the simulation of a change on all
-//! replicas ([`plan`]).
+//! What no pod needs: the translation of other reloaders' options ([`compat`]), the simulation of a change on all
+//! replicas ([`plan`]), and what happens when volumes change, in sentences ([`summary`]).
 //!
 //! Pure: it gets the configuration, options and the content of files, and returns texts.
 
@@ -9,3 +9,5 @@ pub mod compat;
 pub mod plan;
 #[cfg(feature = "plan")]
 pub mod plan_options;
+#[cfg(feature = "plan")]
+pub mod summary;
