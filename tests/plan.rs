@@ -310,7 +310,11 @@ fn a_plan_that_cannot_be_made_is_a_wrong_command_line() {
         (&two, &["--rule=c"], "no rule is named `c`"),
         (&preset, &[], "the rule has no action"),
         (&two, &["--rule=a", "--min-available=4"], "4 is more than all replicas, 3"),
-        (&two, &["--rule=a", "--changes=0"], "--changes: `0` is not a whole number from 1 to 100"),
+        (
+            &two,
+            &["--rule=a", "--changes=0"],
+            "--changes: must be a whole number from 1 to 100, not `0`",
+        ),
         (&two, &["--rule=a", "--every=5"], "--every: "),
     ];
     for (arguments, more, expected) in cases {

@@ -113,7 +113,8 @@ impl LoadError {
                 Some("a mounted ConfigMap is a directory; name the file in it")
             }
             Self::NotText { .. } | Self::TooLarge { .. } => Some("is this the right file?"),
-            Self::NotAFile { .. } | Self::Wrong(_) => None,
+            Self::NotAFile { .. } => Some("name a regular file"),
+            Self::Wrong(_) => None,
         }
     }
 }

@@ -93,7 +93,7 @@ pub(super) fn options(matches: &ArgMatches) -> Result<Options, Stop> {
 fn number(text: &str, least: u64, most: u64) -> Result<u64, Reason> {
     let number = text.parse().ok().filter(|number| (least..=most).contains(number));
     number.ok_or_else(|| {
-        let text = shown::text(text);
-        Reason::new(format!("`{text}` is not a whole number from {least} to {most}"))
+        let text = shown::literal(text);
+        Reason::new(format!("must be a whole number from {least} to {most}, not {text}"))
     })
 }

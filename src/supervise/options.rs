@@ -142,7 +142,7 @@ mod tests {
             (&[""], "there is no command to start"),
             (&["--grace"], "--grace needs a value"),
             (&["--grace", "5", "app"], "--grace: "),
-            (&["--grace", "2h", "app"], "--grace: `2h` is more than the most allowed, `1h`"),
+            (&["--grace", "2h", "app"], "--grace: must be at most `1h`, not `2h`"),
             (&["--stop-signal=KILL", "app"], "--stop-signal: `KILL` is no signal"),
             (&["--stop-signal=40", "app"], "--stop-signal: `40` is no signal"),
             (&["-x\u{1b}", "app"], "unknown option `-x\\u{1b}`"),

@@ -20,13 +20,13 @@ pub(super) const DIR: &str = "{dir}";
 /// If the text is no duration, has no unit or an unknown one, or is out of these bounds.
 pub fn bounded_duration(text: &str, least: Duration, most: Duration) -> Result<Duration, Reason> {
     let duration = duration(text)?;
-    let (than, limit) = match duration {
-        _ if duration > most => ("more than the most", most),
-        _ if duration < least => ("less than the least", least),
+    let (bound, limit) = match duration {
+        _ if duration > most => ("most", most),
+        _ if duration < least => ("least", least),
         _ => return Ok(duration),
     };
     let limit = humantime::format_duration(limit);
-    Err(Reason::new(format!("{} is {than} allowed, `{limit}`", literal(text))))
+    Err(Reason::new(format!("must be at {bound} `{limit}`, not {}", literal(text))))
 }
 
 pub(super) fn is_not(text: &str, what: &str) -> Reason {
@@ -143,9 +143,6 @@ pub(super) fn content_path(text: &str) -> Result<PathBuf, Reason> {
 
 /// An absolute path.
 pub(super) fn path(text: &str) -> Result<PathBuf, Reason> {
-    if text.is_empty() {
-        return Err(Reason::new("the path is empty"));
-    }
     if text.contains('\0') {
         return Err(Reason::new(format!("the path {} has a NUL in it", literal(text))));
     }
@@ -205,6 +202,7 @@ pub(super) fn glob(text: &str) -> Result<glob::Pattern, Reason> {
 pub(super) fn regex(text: &str) -> Result<regex_lite::Regex, Reason> {
     let regex = regex_lite::Regex::new(text).map_err(|error| {
         Reason::new(format!("{} is not a regular expression: {error}", literal(text)))
+            .hint("put a backslash before a character that stands for itself, such as `\\(`")
     })?;
     if regex.is_match("") {
         return Err(Reason::new(format!("the expression {} matches anything", literal(text)))
@@ -270,7 +268,8 @@ pub fn url(text: &str) -> Result<url::Url, Reason> {
     // What has an `@` in it may hold a password.
     let shown = if text.contains('@') { "this".to_owned() } else { literal(text) };
     if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err(Reason::new(format!("{shown} is not a URL: it has a blank in it")));
+        return Err(Reason::new(format!("{shown} is not a URL: it has a blank in it"))
+            .hint("write `%20` for a blank"));
     }
     // Stricter than the URL standard, which reads `http:///a` and `http:a` as `http://a`.
     let Some((scheme, rest)) = text.split_once("://") else {

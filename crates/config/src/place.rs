@@ -111,7 +111,8 @@ impl<'a> Place<'a> {
             (true, true) => {
                 let shown = humantime::format_duration;
                 let (a, b) = (shown(*short), shown(*long));
-                let message = format!("`{short_key}` is {a}, longer than `{long_key}`, {b}");
+                let message =
+                    format!("`{short_key}` must not be longer than `{long_key}`, {b}: it is {a}");
                 self.problem(Spot::Value(short_key), Reason::new(message));
             }
             (true, false) => *long = *short,

@@ -290,7 +290,8 @@ impl RuleSettings {
         for (n, (path, at)) in self.watch.iter().zip(&places).enumerate() {
             let shown = path_literal(path);
             if self.watch.iter().take(n).any(|other| other == path) {
-                place.report.problem(at, Reason::new(format!("{shown} is watched twice")));
+                let reason = Reason::new(format!("{shown} is watched twice"));
+                place.report.problem(at, reason.hint("keep one of them"));
             }
             if agent.state_dir.as_ref().is_some_and(|state| state.starts_with(path)) {
                 let reason = Reason::new(format!("the state directory is inside {shown}"));

@@ -54,10 +54,12 @@ pub(super) fn read(text: &str, report: &Report<'_>) -> Option<Entries> {
     };
     let message = error.message().replace('\n', ", ");
     let reason = Reason::new(format!("not TOML: {}", shown::text(&message)));
-    let reason = match other_format(text) {
-        Some(format) => reason.hint(format!("this looks like {format}; podnudge reads TOML")),
-        None => reason,
-    };
+    let reason = reason.hint(match other_format(text) {
+        Some(format) => format!("this looks like {format}; podnudge reads TOML"),
+        None => {
+            "text is in quotes, a list in brackets, and each key is in its table once".to_owned()
+        }
+    });
     report.problem(&report.at(place(error)), reason);
     None
 }
