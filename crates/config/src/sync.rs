@@ -220,7 +220,7 @@ mod tests {
             assert!(reason.hint.is_some(), "{name} {value}: {reason}");
         }
         let (_, short) = parse(&[("lease-duration", "1s")]).unwrap_err();
-        assert!(short.message.contains("the least allowed, `5s`"), "{short}");
+        assert!(short.message.contains("at least `5s`"), "{short}");
         let many = [("secret", "a"); 17];
         assert!(parse(&many).is_err());
         let some = parse(&[("secret", "a"), ("secret", "b"), ("url", "http://127.0.0.1:1")]);
