@@ -29,9 +29,11 @@ impl Manifest {
     }
 
     fn here(&self, text: &str) -> String {
+        // The installed file is mounted there by its subPath.
+        let text = text.replace("/usr/local/bin/podnudge", "/opt/podnudge/podnudge");
         ["/etc/", "/opt/"]
             .iter()
-            .fold(text.to_owned(), |text, path| text.replace(path, &format!("{}{path}", self.at)))
+            .fold(text, |text, path| text.replace(path, &format!("{}{path}", self.at)))
     }
 
     /// A file of a ConfigMap or Secret.
