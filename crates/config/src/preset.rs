@@ -187,7 +187,10 @@ impl Preset {
             log()
         );
         if !check.is_empty() {
-            hint += "; `--check=preset` finds this before the action, where podnudge runs in the application's image";
+            let shown = format!(
+                "; a check finds this before the action: `podnudge presets {name}` shows it"
+            );
+            hint += &shown;
         }
         reason.hint(hint)
     }
