@@ -29,7 +29,6 @@ use super::wrapper::{Taker, find_taker};
 use podnudge_config::{Rule, TargetBy};
 use podnudge_core::clock::Moment;
 use podnudge_core::event::Targets;
-use podnudge_core::shown;
 use podnudge_core::status::TargetStatus;
 
 /// A target process of a rule.
@@ -165,8 +164,7 @@ fn search(
         info!(
             event = "target-chosen",
             rule = rule.name,
-            target = shown::text(&target.comm),
-            pid = target.identity.pid,
+            target = target.display_name(),
             because,
             "several processes match; this one is the target"
         );

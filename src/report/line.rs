@@ -1,18 +1,9 @@
 //! The fields of a log line.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-use tracing::field::Value;
 
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::Digest;
-
-/// Whether the log is for programs: a number of seconds then stands for a time, and a process has two fields.
-pub(super) static IS_JSON: AtomicBool = AtomicBool::new(false);
-
-/// The value of a field, as the format of the log needs it.
-pub(super) type Field = Box<dyn Value>;
 
 /// A log line. Fields that are `None` are omitted.
 #[derive(Default)]
@@ -22,46 +13,22 @@ pub(super) struct Line {
     pub(super) path: Option<String>,
     pub(super) digest: Option<Digest>,
     pub(super) back_to: Option<Digest>,
-    pub(super) target: Target,
+    pub(super) target: Option<String>,
     pub(super) slot: Option<String>,
     pub(super) answer: Option<String>,
     pub(super) because: Option<&'static str>,
     pub(super) attempt: Option<u32>,
     pub(super) attempts: Option<u32>,
     pub(super) exit_code: Option<u8>,
-    pub(super) wait: Option<Field>,
+    pub(super) wait: Option<String>,
     pub(super) evidence: Option<&'static str>,
     pub(super) problem: Option<&'static str>,
-    pub(super) after: Option<Field>,
+    pub(super) after: Option<String>,
     pub(super) added: Option<String>,
     pub(super) changed: Option<String>,
     pub(super) removed: Option<String>,
     pub(super) reason: Option<String>,
     pub(super) hint: Option<String>,
-}
-
-/// The fields that name the target processes of an action.
-#[derive(Default)]
-pub(super) struct Target {
-    /// For people `41 (nginx), 52 (nginx)`, with remarks; for programs the name of the first process.
-    pub(super) name: Option<String>,
-    /// For programs: the pid of the first process.
-    pub(super) pid: Option<u32>,
-    /// For programs: what people read, if that says more.
-    pub(super) all: Option<String>,
-}
-
-impl Target {
-    /// The fields for `41 (nginx)`, with more processes and remarks.
-    pub(super) fn new(text: &str) -> Self {
-        let first = || {
-            let (pid, rest) = text.split_once(" (").filter(|_| IS_JSON.load(Ordering::Relaxed))?;
-            let (name, more) = rest.split_once(')')?;
-            let all = (!more.is_empty()).then(|| text.to_owned());
-            Some(Self { name: Some(name.to_owned()), pid: Some(pid.parse().ok()?), all })
-        };
-        first().unwrap_or_else(|| Self { name: Some(text.to_owned()), ..Self::default() })
-    }
 }
 
 impl Line {
@@ -78,7 +45,7 @@ impl Line {
     }
 
     pub(super) fn target(self, names: &str) -> Self {
-        Self { target: Target::new(names), ..self }
+        Self { target: Some(names.to_owned()), ..self }
     }
 
     pub(super) fn wait(self, wait: Duration) -> Self {
@@ -94,14 +61,11 @@ impl Line {
     }
 }
 
-/// A duration: in words for people, in seconds for programs. From 1 ms on, it is rounded to milliseconds.
-pub(super) fn time(duration: Duration) -> Field {
+/// Formats a duration; from 1 ms on, rounded to milliseconds.
+pub(super) fn time(duration: Duration) -> String {
     let rounded = match duration.as_millis() {
         0 => duration,
         millis => Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)),
     };
-    if IS_JSON.load(Ordering::Relaxed) {
-        return Box::new(rounded.as_secs_f64());
-    }
-    Box::new(humantime::format_duration(rounded).to_string())
+    humantime::format_duration(rounded).to_string()
 }

@@ -25,7 +25,6 @@ use crate::volume::mounts;
 use crate::volume::naming::Naming;
 #[cfg(feature = "cluster")]
 pub(crate) use api::{api_unusable, events};
-use line::Target;
 use podnudge_config::{Config, LogLevel, Rule};
 use podnudge_core::event::VolumeId;
 use podnudge_core::fact::Fact;
@@ -55,9 +54,7 @@ pub(crate) fn started(config: &Config, listen: Option<SocketAddr>) {
 
 /// Logs the preset that was chosen for a rule without an action.
 pub(crate) fn preset(rule: &str, target: &str, action: &str) {
-    let Target { name: target, pid, all: targets } = Target::new(target);
-    let message = "podnudge knows how this program reloads";
-    info!(event = "preset", rule, target, pid, targets, action, "{message}");
+    info!(event = "preset", rule, target, action, "podnudge knows how this program reloads");
 }
 
 /// Warns if the content of a Secret would be written to a disk of the node.
@@ -99,9 +96,7 @@ pub(crate) fn fact(
                 path = line.path,
                 digest = line.digest.map(|digest| naming.short(digest)),
                 back_to = line.back_to.map(|digest| naming.short(digest)),
-                target = line.target.name,
-                pid = line.target.pid,
-                targets = line.target.all,
+                target = line.target,
                 slot = line.slot,
                 answer = line.answer,
                 because = line.because,
@@ -143,7 +138,6 @@ pub(crate) fn state_unreadable(Reason { message, hint }: &Reason) {
 #[cfg(test)]
 mod tests {
     use std::io::{self, Write};
-    use std::sync::atomic::Ordering;
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
@@ -212,7 +206,6 @@ mod tests {
             Fact::ReadinessUnknown(why()),
             Fact::Draining(one, wait),
             Fact::Sent(one, target()),
-            Fact::Sent(one, "41 (app), 42 (app); restarted its worker".to_owned()),
             Fact::Accepted(one, "yes".to_owned()),
             Fact::Restarted(one, target(), None),
             Fact::Restarted(
@@ -271,9 +264,7 @@ mod tests {
             }
         };
         tracing::subscriber::with_default(text, all);
-        line::IS_JSON.store(true, Ordering::Relaxed);
         tracing::subscriber::with_default(json, all);
-        line::IS_JSON.store(false, Ordering::Relaxed);
         let log = log.0.lock().expect("nobody panics with it");
         insta::with_settings!({snapshot_path => "../../tests/snapshots"}, {
             insta::assert_snapshot!("every_fact", String::from_utf8_lossy(&log));

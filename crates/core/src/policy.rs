@@ -212,10 +212,10 @@ impl Actions {
         self.kinds.is_some()
     }
 
-    /// The kinds alone, such as `signal`; empty if they are not known.
+    /// The kinds alone, such as `signal`, or `unknown`.
     #[must_use]
     pub fn kinds(&self) -> &str {
-        self.kinds.as_deref().unwrap_or_default()
+        self.kinds.as_deref().unwrap_or("unknown")
     }
 }
 
