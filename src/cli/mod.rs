@@ -197,10 +197,10 @@ pub fn replica(environment: impl IntoIterator<Item = (OsString, OsString)>) -> R
     let environment = podnudge_variables(environment);
     let get = |name: &str| environment.get(name).map(|value| value.to_string_lossy().into_owned());
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let pod = get("PODNUDGE_POD_NAME").unwrap_or(host);
+    let pod = get(POD_NAME).unwrap_or(host);
     Replica {
         ordinal: jitter::ordinal_of(&pod),
-        identity: get("PODNUDGE_POD_UID").unwrap_or(pod),
+        identity: get(POD_UID).unwrap_or(pod),
         // The standard library seeds its hashers from the system's random source.
         seed: RandomState::new().build_hasher().finish(),
     }
@@ -214,17 +214,16 @@ pub fn surroundings(environment: impl IntoIterator<Item = (OsString, OsString)>)
         let value = environment.get(OsStr::new(name)).filter(|value| !value.is_empty())?;
         Some(value.to_string_lossy().into_owned())
     };
-    let name = get("PODNUDGE_POD_NAME");
+    let name = get(POD_NAME);
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let pod =
-        Pod { is_named: name.is_some(), name: name.unwrap_or(host), uid: get("PODNUDGE_POD_UID") };
+    let pod = Pod { is_named: name.is_some(), name: name.unwrap_or(host), uid: get(POD_UID) };
     let server = get("KUBERNETES_SERVICE_HOST").zip(get("KUBERNETES_SERVICE_PORT"));
     Surroundings {
         pod,
         #[cfg(feature = "page")]
-        namespace: get("PODNUDGE_POD_NAMESPACE"),
+        namespace: get(POD_NAMESPACE),
         #[cfg(feature = "page")]
-        node: get("PODNUDGE_NODE_NAME"),
+        node: get(NODE_NAME),
         server: server.map(|(host, port)| Server { host, port }),
     }
 }
@@ -320,6 +319,11 @@ fn value_of<T>(
 
 /// The prefix of podnudge's environment variables.
 const PREFIX: &str = "PODNUDGE_";
+/// Those about podnudge's own pod, which are no options.
+const POD_NAME: &str = "PODNUDGE_POD_NAME";
+const POD_UID: &str = "PODNUDGE_POD_UID";
+const POD_NAMESPACE: &str = "PODNUDGE_POD_NAMESPACE";
+const NODE_NAME: &str = "PODNUDGE_NODE_NAME";
 
 /// The variables that begin with `PODNUDGE_` and are not empty.
 type Environment = BTreeMap<String, OsString>;
@@ -339,8 +343,9 @@ fn variable(option: &str) -> String {
 /// Warns of variables with our prefix that podnudge does not know, except those that the kubelet sets for a Service
 /// named `podnudge` or `podnudge-…`.
 fn unknown_variables(environment: &Environment, options: &[&str]) -> Vec<Problem> {
-    let others = ["config", "pod-name", "pod-uid"];
-    let known: Vec<String> = options.iter().chain(&others).map(|name| variable(name)).collect();
+    let of_pod = [POD_NAME, POD_UID, POD_NAMESPACE, NODE_NAME].map(str::to_owned);
+    let options = options.iter().chain(&["config"]).map(|name| variable(name));
+    let known: Vec<String> = options.chain(of_pod).collect();
     let known: Vec<&str> = known.iter().map(|name| name.trim_start_matches(PREFIX)).collect();
     let problem = |name: &String| {
         let is_of_service =

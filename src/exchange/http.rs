@@ -18,7 +18,7 @@ use super::line::Line;
 use super::relay::{self, BEFORE_ANSWER};
 use super::{AnswerEnd, ExchangeError, connect, connection_error};
 use crate::system::files;
-use podnudge_config::{Auth, Endpoint};
+use podnudge_config::{Auth, Endpoint, without_query};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 
@@ -86,9 +86,7 @@ pub(crate) fn response_reason(what: &str, of: &str, answer: &Answer) -> Reason {
 /// `POST http://host/path`, without the query, which may contain secrets.
 #[must_use]
 pub fn describe(method: &Method, endpoint: &Endpoint) -> String {
-    let mut url = endpoint.url.clone();
-    url.set_query(None);
-    url.set_fragment(None);
+    let url = without_query(&endpoint.url);
     match &endpoint.unix_socket {
         Some(socket) => format!("{method} {url} by `{}`", socket.display()),
         None => format!("{method} {url}"),

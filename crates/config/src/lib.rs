@@ -78,7 +78,9 @@ pub use preset::{Preset, preset, presets};
 pub use problem::{At, Origin, Problem, Problems, nearest};
 pub use program::Program;
 pub use publish::Publish;
-pub use request::{Auth, Basic, Body, ClientCertificate, Endpoint, HttpAction, HttpCheck, Tls};
+pub use request::{
+    Auth, Basic, Body, ClientCertificate, Endpoint, HttpAction, HttpCheck, Tls, without_query,
+};
 pub use rule::{Rule, RuleSettings};
 pub use schema::schema;
 pub use socket::{SocketAddress, SocketCommand};

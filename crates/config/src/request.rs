@@ -110,6 +110,15 @@ pub struct HttpCheck {
     pub expect: Vec<u16>,
 }
 
+/// A URL for people: without its query, which may hold a secret.
+#[must_use]
+pub fn without_query(url: &url::Url) -> url::Url {
+    let mut url = url.clone();
+    url.set_query(None);
+    url.set_fragment(None);
+    url
+}
+
 /// A URL with all that a request to it needs.
 #[derive(Debug, Clone)]
 pub struct Endpoint {

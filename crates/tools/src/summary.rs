@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use podnudge_config::{Action, ApproveBefore, Check, Condition, Config, Endpoint, Rule, TargetBy};
+use podnudge_config::{
+    Action, ApproveBefore, Check, Condition, Config, Endpoint, Rule, TargetBy, without_query,
+};
 use podnudge_core::shown;
 
 /// A sentence for each rule, each on a line of its own.
@@ -131,7 +133,7 @@ fn proofs(rule: &Rule, text: &mut String) {
     let verify = &rule.settings.verify;
     let before = text.len();
     if let Some(url) = &verify.http {
-        step(text, &["proof by GET ", &without_query(url.as_str())]);
+        step(text, &["proof by GET ", &shown::text(without_query(url).as_str())]);
     }
     if verify.children_newer == Some(true) {
         step(text, &["proof by new workers"]);
@@ -168,10 +170,5 @@ fn time(time: Duration) -> String {
 }
 
 fn url(endpoint: &Endpoint) -> String {
-    without_query(endpoint.url.as_str())
-}
-
-/// A URL without its query, which may hold a secret.
-fn without_query(url: &str) -> String {
-    shown::text(url.split(['?', '#']).next().unwrap_or_default())
+    shown::text(without_query(&endpoint.url).as_str())
 }

@@ -65,10 +65,10 @@ fn command(html: &mut Html, pod: &PodStatus, rule: &RuleStatus, mark: Mark) {
     let (what, command) = match mark {
         _ if rule.state == State::Held => (
             "To act now",
-            format!("kubectl exec {pod} -c podnudge -- /podnudge trigger {}", rule.name),
+            format!("kubectl exec {pod} -c podnudge -- podnudge trigger {}", rule.name),
         ),
         Mark::Bad => ("Logs", format!("kubectl logs {pod} --all-containers --prefix --since=15m")),
-        Mark::Open => ("Status", format!("kubectl exec {pod} -c podnudge -- /podnudge status")),
+        Mark::Open => ("Status", format!("kubectl exec {pod} -c podnudge -- podnudge status")),
         Mark::Good => return,
     };
     html.put("<p>%: <code class=\"copy\">%</code></p>\n", &[what, &command]);

@@ -3,10 +3,11 @@
 //! Level-triggered: a hint only marks a volume for a scan. Lost, duplicated or reordered hints do
 //! not change the final result.
 //!
-//! The kubelet puts a whole content in place by one rename, a commit. If each volume of the rule that the kubelet is
-//! about to write (any, if that is not known) has had one, the scan follows at once; all else settles. Commits that follow each other settle, too, so that
-//! they cause few actions. So do commits that add or remove keys, because the kubelet makes and removes
-//! the links to these after the commit, and whatever a scan finds that is no commit after all.
+//! The kubelet puts a whole content in place by one rename, a commit. Once each volume of the rule has had one, the
+//! scan follows at once. If it is known which volumes the kubelet is about to write, only these have to. All else
+//! settles: commits that follow each other, so that they cause few actions; commits that add or remove keys, because
+//! the kubelet makes and removes the links to these after the commit; and whatever a scan finds that is no commit
+//! after all.
 
 mod settle;
 mod volume;
