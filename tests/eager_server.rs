@@ -341,6 +341,8 @@ fn an_annotation_that_is_not_allowed_is_found_at_the_start() {
     pod.agent.wait_for("eager-sync-unavailable", 1);
     let hint = "add to the Role of podnudge's service account: apiGroups: [\"\"], resources: [pods], verbs: [patch]";
     assert_eq!(pod.agent.last("eager-sync-unavailable", "hint"), hint);
+    // What was edited before the first list is no edit.
+    pod.wait_until_watched();
     pod.edit("1");
     pod.agent.wait_for("edited", 1);
 }
