@@ -1,6 +1,5 @@
 //! The status as metrics, in the OpenMetrics text format. Pure.
 
-use std::collections::BTreeSet;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -9,6 +8,7 @@ use prometheus_client::registry::Unit;
 use super::process_metrics::OwnProcess;
 use super::series::{Kind, Series, Value, counter, encode_family, gauge};
 use podnudge_core::clock::UnixTime;
+use podnudge_core::collect;
 use podnudge_core::evidence::{Evidence, InSync};
 use podnudge_core::status::{Counters, EagerSyncStatus, RuleStatus, State, Status, VolumeStatus};
 
@@ -257,7 +257,7 @@ fn digests(rule: &RuleStatus) -> impl Iterator<Item = Series> + use<> {
 
 /// One series for each name: a target may have several processes.
 fn targets(rule: &RuleStatus) -> Vec<Series> {
-    let names: BTreeSet<&str> = rule.targets.iter().map(|target| target.name.as_str()).collect();
+    let names = collect::set(rule.targets.iter().map(|target| target.name.as_str()));
     let labels = |name: &str| vec![("rule", rule.name.clone()), ("target", name.to_owned())];
     names.into_iter().map(|name| gauge(labels(name), 1.0)).collect()
 }

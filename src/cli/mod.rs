@@ -42,6 +42,7 @@ use crate::preflight::Stage;
 use crate::system::exit::{Exit, sentence};
 use crate::system::surroundings::{Pod, Server, Surroundings};
 use podnudge_config::{self as config, At, FILE, Override, Overrides, Problem, flags, nearest};
+use podnudge_core::collect;
 use podnudge_core::jitter::{self, Replica};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown::{self, Colours};
@@ -209,7 +210,7 @@ pub fn replica(environment: impl IntoIterator<Item = (OsString, OsString)>) -> R
 /// What the environment tells of podnudge's own pod and of the API server. The token may tell more.
 #[must_use]
 pub fn surroundings(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Surroundings {
-    let environment: BTreeMap<OsString, OsString> = environment.into_iter().collect();
+    let environment = collect::map(environment);
     let get = |name: &str| {
         let value = environment.get(OsStr::new(name)).filter(|value| !value.is_empty())?;
         Some(value.to_string_lossy().into_owned())
@@ -333,7 +334,7 @@ fn podnudge_variables(environment: impl IntoIterator<Item = (OsString, OsString)
         let name = name.into_string().ok()?;
         (name.starts_with(PREFIX) && !value.is_empty()).then_some((name, value))
     };
-    environment.into_iter().filter_map(ours).collect()
+    collect::map(environment.into_iter().filter_map(ours))
 }
 
 fn variable(option: &str) -> String {

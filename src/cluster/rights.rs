@@ -16,6 +16,7 @@ use super::call::{
 use podnudge_config::{Cluster, Config, Limit};
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::Moment;
+use podnudge_core::collect;
 use podnudge_core::event::RuleId;
 use podnudge_core::objects::{ObjectKind, ObjectName};
 use podnudge_core::pace::Pace;
@@ -303,8 +304,7 @@ impl RightsPreflight {
                 None => asked.push(right),
             }
         }
-        let asked: BTreeSet<&Right> = asked.into_iter().collect();
-        Some(asked.into_iter().cloned().collect())
+        Some(collect::set(asked).into_iter().cloned().collect())
     }
 
     /// When to call [`RightsPreflight::next_request`].
@@ -337,13 +337,13 @@ impl RightsPreflight {
             }
         };
         self.pace.answered();
-        let missing: BTreeSet<Right> = missing.into_iter().collect();
+        let missing = collect::set(missing);
         let lacking = self.needs.iter().filter(|need| !need.missing(&missing).is_empty());
-        self.lacking = Some(lacking.map(|need| need.feature).collect());
+        self.lacking = Some(collect::set(lacking.map(|need| need.feature)));
         if !missing.is_empty() || is_unlimited {
             self.at = Some(now.after(AGAIN));
         }
-        let rules: BTreeSet<RuleId> = self.needs.iter().map(|need| need.rule).collect();
+        let rules = collect::set(self.needs.iter().map(|need| need.rule));
         let problems = |rule| {
             let needs = self.needs.iter().filter(|need| need.rule == rule);
             let of = |need: &Need| {

@@ -3,10 +3,11 @@
 //! Reads `/proc`; kills the processes that it finds. A descendant can detach from its parent, but not from
 //! a subreaper (`PR_SET_CHILD_SUBREAPER`), whose child it becomes: so all of them are found again.
 
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use podnudge_core::collect;
 
 use super::{Identity, proc, signal};
 
@@ -18,7 +19,7 @@ fn alive(except: &[i32]) -> Vec<Identity> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let pids = proc::all_pids().unwrap_or_default();
     let read = |pid| Some((pid, proc::stat(pid).ok()??));
-    let table: BTreeMap<i32, proc::ProcessStat> = pids.into_iter().filter_map(read).collect();
+    let table = collect::map(pids.into_iter().filter_map(read));
     let is_left = |pid: i32| {
         let mut at = pid;
         // Pids that were reused during the reading could form a circle.

@@ -8,6 +8,7 @@ use super::handling::is_young;
 use super::select::Refusal;
 use super::starter::programs_below;
 use podnudge_config::{Preset, Rule};
+use podnudge_core::collect;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 
@@ -100,8 +101,5 @@ fn programs_started_by(context: &Context, rule: &Rule, target: &TargetProcess) -
     let table = process_table(context, rule);
     let root = table.processes.iter().find(|process| process.identity == target.identity);
     let programs = root.map(|root| programs_below(root, &table)).unwrap_or_default();
-    let mut names: Vec<String> = programs.iter().map(|program| program.comm.clone()).collect();
-    names.sort();
-    names.dedup();
-    names
+    collect::set(programs.iter().map(|program| program.comm.clone())).into_iter().collect()
 }

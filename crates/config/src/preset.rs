@@ -13,6 +13,8 @@ use std::sync::LazyLock;
 
 use nix::sys::signal::Signal;
 
+use podnudge_core::collect;
+
 use super::action::{ACTIONS, signal_name};
 use super::prelude::*;
 use super::problem::{At, Report, nearest};
@@ -234,7 +236,7 @@ pub(super) fn merge(root: &mut Entries, report: &Report<'_>) -> Vec<Option<Unres
         let has_action = acts(rule);
         let own =
             FILLED.iter().filter_map(|key| Some(((*key).to_owned(), rule.get(*key)?.clone())));
-        let own = Rows(own.collect());
+        let own = Rows(collect::map(own));
         let bundle = report.bundle.map(ToOwned::to_owned);
         (!has_action).then_some(Unresolved { own, bundle })
     };
@@ -296,7 +298,7 @@ fn placed(node: &Node, at: &At) -> Node {
             let entry = |(key, (_, node)): (&String, &(At, Node))| {
                 (key.clone(), (at.clone(), placed(node, at)))
             };
-            Tree::Table(entries.iter().map(entry).collect())
+            Tree::Table(collect::map(entries.iter().map(entry)))
         }
         value => value.clone(),
     };

@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use podnudge_core::collect;
+
 use super::agent::Agent;
 use super::prelude::*;
 
@@ -108,10 +110,7 @@ fn folders(volumes: &[PathBuf]) -> Option<Vec<PathBuf>> {
         return Some(vec![PathBuf::new()]);
     }
     let names: Vec<&OsStr> = volumes.iter().filter_map(|path| path.file_name()).collect();
-    let mut distinct = names.clone();
-    distinct.sort_unstable();
-    distinct.dedup();
-    (distinct.len() == names.len()).then(|| names.iter().map(PathBuf::from).collect())
+    (collect::set(&names).len() == names.len()).then(|| names.iter().map(PathBuf::from).collect())
 }
 
 fn directory(text: &str) -> Result<PathBuf, Reason> {

@@ -6,6 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::{At, Report};
+use podnudge_core::collect;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 
@@ -76,7 +77,7 @@ fn entries(table: DeTable<'_>, report: &Report<'_>) -> Entries {
         let at = report.at(key.span().start);
         (key.into_inner().into_owned(), (at, node(value, report)))
     };
-    table.into_iter().map(entry).collect()
+    collect::map(table.into_iter().map(entry))
 }
 
 fn node(value: Spanned<DeValue<'_>>, report: &Report<'_>) -> Node {

@@ -11,6 +11,7 @@ pub mod backoff;
 pub mod budget;
 mod cause;
 pub mod clock;
+pub mod collect;
 pub mod command;
 mod ends;
 pub mod event;

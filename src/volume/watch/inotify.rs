@@ -19,6 +19,7 @@ use notify::{Config, ErrorKind, Event, EventKind, INotifyWatcher, RecursiveMode,
 use tokio::sync::Notify;
 
 use crate::volume::scan::Directory;
+use podnudge_core::collect;
 use podnudge_core::event::VolumeId;
 use podnudge_core::reason::Reason;
 
@@ -232,10 +233,7 @@ impl State {
     /// The volumes that are subscribed to a path, without duplicates.
     fn subscribers(&self, path: &Path) -> Vec<VolumeId> {
         let subscribed = self.subscriptions.get(path).into_iter().flatten();
-        let mut volumes: Vec<VolumeId> = subscribed.map(|(volume, _)| *volume).collect();
-        volumes.sort_unstable();
-        volumes.dedup();
-        volumes
+        collect::set(subscribed.map(|(volume, _)| *volume)).into_iter().collect()
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::collect;
 use crate::snapshot::{Digest, Key};
 
 /// The keys of a volume.
@@ -46,10 +47,8 @@ impl ChangedKeys {
         if running.is_none() {
             changed.extend(self.reported.iter().cloned());
         }
-        changed.sort();
-        changed.dedup();
-        self.reported.clone_from(&changed);
-        changed
+        self.reported = collect::set(changed).into_iter().collect();
+        self.reported.clone()
     }
 
     /// The keys of a digest, one entry per volume.

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::edits::{Edit, Target};
 use crate::clock::UnixTime;
+use crate::collect;
 use crate::objects::{ObjectKind, ObjectName};
 use crate::reason::Reason;
 
@@ -66,10 +67,8 @@ impl DuePod {
         let is_done = |mark: &str| annotation.split(BETWEEN).any(|done| done == mark);
         let created = UnixTime::parse(text("/metadata/creationTimestamp"));
         let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array);
-        let mut objects: Vec<ObjectName> =
-            volumes.map(Vec::as_slice).unwrap_or_default().iter().flat_map(objects).collect();
-        objects.sort();
-        objects.dedup();
+        let volumes = volumes.map(Vec::as_slice).unwrap_or_default();
+        let objects = collect::set(volumes.iter().flat_map(objects));
         let target = |object: &ObjectName| targets.iter().find(|target| target.object == *object);
         let edited = objects.iter().filter_map(target);
         let edited = edited.filter(|target| !is_fresh(created, &target.edit));

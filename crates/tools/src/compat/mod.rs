@@ -14,13 +14,13 @@ mod prometheus_config_reloader;
 mod web_config;
 mod words;
 
-use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use command::PROMETHEUS_CONFIG_RELOADER;
 pub use command::{COMMAND, Read, Run};
 pub use peers::{Instead, Translation};
+use podnudge_core::collect;
 use podnudge_core::reason::Reason;
 
 /// What podnudge is to do if its arguments, the program's name first, are those of prometheus-config-reloader:
@@ -59,12 +59,11 @@ pub fn translated(
 ) -> Option<Translation> {
     let arguments = texts(arguments.get(1..).unwrap_or_default());
     let text = |text: OsString| text.into_string().ok();
-    let environment: BTreeMap<String, String> = environment
+    let environment = environment
         .into_iter()
         .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
-        .filter(|(_, value)| !value.is_empty())
-        .collect();
-    peers::translate(&arguments, &environment)
+        .filter(|(_, value)| !value.is_empty());
+    peers::translate(&arguments, &collect::map(environment))
 }
 
 fn texts(arguments: &[OsString]) -> Vec<String> {

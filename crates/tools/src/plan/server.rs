@@ -10,6 +10,7 @@ use super::requests::Requests;
 use super::scenario::Slots;
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::Moment;
+use podnudge_core::collect;
 use podnudge_core::reason::Reason;
 use podnudge_core::slots::{Lease, LeaseRequest};
 
@@ -81,7 +82,7 @@ impl Server {
             (name.clone(), Arc::new(Lease::new(&name).stored_as(&n.to_string())))
         };
         Self {
-            leases: (0..slots.count).map(lease).collect(),
+            leases: collect::map((0..slots.count).map(lease)),
             version: u64::from(slots.count),
             watches: BTreeMap::new(),
             random,
