@@ -192,6 +192,49 @@ fn the_evidence_of_a_preset_is_what_podnudge_can_get() {
     }
 }
 
+/// The programs that check the content of a rule, each with its arguments.
+fn checkers(rule: &Rule) -> Vec<&[String]> {
+    let programs = rule.checks.iter().filter_map(|check| match &check.condition {
+        Condition::Exec(program) => Some(program.arguments.as_slice()),
+        _ => None,
+    });
+    programs.collect()
+}
+
+#[test]
+fn a_rule_can_be_checked_by_the_program_of_its_preset() {
+    let nginx = preset("nginx").unwrap();
+    let with = |more: &str| format!("[[rule]]\nwatch = \"/etc/app\"\n{more}");
+    for text in [
+        "preset = \"nginx\"\ncheck = \"preset\"",
+        "preset = \"nginx\"\n[[rule.check]]\nby = \"preset\"",
+    ] {
+        assert_eq!(checkers(&rule(&with(text))), [&nginx.check], "{text}");
+    }
+    assert_eq!(checkers(&rule(&with("preset = \"nginx\""))).len(), 0);
+    // What is written stands for the same.
+    let text = with("preset = \"nginx\"\ncheck = \"preset\"");
+    let (parsed, _) = config::parse("test", &text, &[], None).unwrap();
+    assert_eq!(checkers(&rule(&config::effective(&parsed))), [&nginx.check]);
+    // The preset is chosen later.
+    let late = rule(&with("check = \"preset\""));
+    assert_eq!(checkers(&late.with_preset(nginx).unwrap()), [&nginx.check]);
+    let reason = late.with_preset(preset("mosquitto").unwrap()).unwrap_err();
+    assert_eq!(reason.message, "the preset `mosquitto` has no check");
+}
+
+#[test]
+fn a_check_by_a_preset_that_cannot_be_is_refused() {
+    for (settings, wanted) in [
+        ("preset = \"redis\"", "test:3:1: the preset `redis` has no check"),
+        ("signal.name = \"HUP\"", "test:3:1: the rule has no preset, whose check it could use"),
+    ] {
+        let text = format!("[[rule]]\nwatch = \"/etc/app\"\ncheck = \"preset\"\n{settings}\n");
+        let problems = config::parse("test", &text, &[], None).unwrap_err().to_string();
+        assert!(problems.starts_with(wanted), "{problems}");
+    }
+}
+
 #[test]
 fn settings_of_the_rule_take_precedence_over_its_preset() {
     let with = |preset: &str, more: &str| {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 
-use podnudge_config::{Definition, FILE, Form, Presence, Relation, Section};
+use podnudge_config::{Definition, FILE, Form, Presence, Relation, Section, Single};
 
 const PAGE: &str = "docs/configuration.md";
 /// Everything before this mark is written by hand.
@@ -132,8 +132,11 @@ fn value(setting: &Definition) -> String {
         Form::Table(section, Some(short)) => {
             format!("{}; or its {} alone", table(section), code(short))
         }
-        Form::Tables(section, true) => format!("{}, or a list of them", table(section)),
-        Form::Tables(section, false) => format!("any number of {}", table(section)),
+        Form::Tables(section, Single::Table) => format!("{}, or a list of them", table(section)),
+        Form::Tables(section, Single::No) => format!("any number of {}", table(section)),
+        Form::Tables(section, Single::Key(short)) => {
+            format!("any number of {}; text sets `{short}`", table(section))
+        }
         Form::Flatten(_) => String::new(),
     };
     if setting.list.is_some() { format!("{one}, or a list") } else { one }

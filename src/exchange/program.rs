@@ -76,7 +76,7 @@ pub async fn run<A: AsRef<OsStr>>(
     limit: Duration,
 ) -> Result<Ended, Reason> {
     let [program, arguments @ ..] = arguments else {
-        return Err(Reason::new("there is no program to run"));
+        return Err(Reason::new("the program is that of a preset, which was not chosen yet"));
     };
     let name = program.as_ref().to_string_lossy().into_owned();
     let failed = |error: io::Error| cannot_start(&name, &error);

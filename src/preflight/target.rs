@@ -63,8 +63,11 @@ fn known(rule: &Rule, program: &str) -> Option<Problem> {
     let hint = if preset.check.is_empty() {
         publish.to_owned()
     } else {
-        let check = preset.check.join(" ");
-        format!("run podnudge in its image, with `--check-exec \"{check}\"`; or {publish}")
+        let check = match rule.preset {
+            Some(_) => "--check=preset".to_owned(),
+            None => format!("--check-exec \"{}\"", preset.check.join(" ")),
+        };
+        format!("run podnudge in its image, with `{check}`; or {publish}")
     };
     Some(Problem::new(ProblemKind::Unchecked, Reason::new(message).hint(hint)))
 }

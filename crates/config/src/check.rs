@@ -5,6 +5,7 @@ use http::header::HeaderValue;
 
 use super::expand::Expand;
 use super::prelude::*;
+use super::preset::Preset;
 use super::program::{Program, argument, validate_program};
 use super::request::{
     Access, HttpCheck, REQUEST_KEYS, content_type, method_with_body, refuse_content_type,
@@ -15,15 +16,18 @@ settings! {
     pub struct CheckSettings = "[[rule.check]]",
         &[
             Relation::AtMostOne(&CONDITIONS),
-            Relation::AtLeastOne(&CONDITIONS, "the check has no condition", "add one of `syntax`, `required-keys`, `max-bytes`, `not-empty`, `exec`, `http`"),
+            Relation::AtLeastOne(&CONDITIONS, "the check has no condition", "add one of `by`, `syntax`, `required-keys`, `max-bytes`, `not-empty`, `exec`, `http`"),
             Relation::AtMostOne(&["keys", "required-keys"]),
             Relation::AtMostOne(&["keys", "exec"]),
-            Relation::Needs(&["timeout"], &["exec", "http"]),
+            Relation::AtMostOne(&["keys", "by"]),
+            Relation::Needs(&["timeout"], &["by", "exec", "http"]),
             Relation::Needs(&["method", "content-type", "expect"], &["http"]),
             Relation::Needs(&REQUEST_KEYS, &["http"]),
         ];
         validated
     {
+        /// The program that `podnudge presets NAME` shows for the rule's preset checks the content.
+        by: Option<CheckBy> = optional("", choice()).option("check", "BY", Checks);
         /// The keys to check.
         keys: Vec<glob::Pattern> = list("all keys that count", glob());
         /// Each key must be valid JSON, YAML or TOML; or with `pem`, certificates and private keys that are valid now and belong together.
@@ -53,7 +57,16 @@ settings! {
     }
 }
 
-const CONDITIONS: [&str; 6] = ["syntax", "required-keys", "max-bytes", "not-empty", "exec", "http"];
+const CONDITIONS: [&str; 7] =
+    ["by", "syntax", "required-keys", "max-bytes", "not-empty", "exec", "http"];
+
+words! {
+    /// Whose check it is.
+    pub enum CheckBy {
+        /// That of the rule's preset.
+        Preset = "preset",
+    }
+}
 
 words! {
     /// The formats that podnudge can parse.
@@ -90,7 +103,8 @@ pub enum Condition {
     /// Every key can be parsed.
     Syntax(Syntax),
     /// A program must exit with 0. In its arguments, `{dir}` stands for the copy of the first volume,
-    /// `{root}` for the directory below which each volume's copy is at the volume's own path.
+    /// `{root}` for the directory below which each volume's copy is at the volume's own path. Without arguments,
+    /// it is that of a preset that was not chosen yet.
     Exec(Program),
     /// A URL must accept each key's content.
     Http(Box<HttpCheck>),
@@ -117,7 +131,37 @@ impl Check {
     }
 }
 
+/// Completes the checks by the preset's program.
+///
+/// # Errors
+/// If there is no such program.
+pub(super) fn fill(checks: &mut [Check], preset: Option<&Preset>) -> Result<(), Reason> {
+    for check in checks {
+        let Condition::Exec(program) = &mut check.condition else { continue };
+        if !program.arguments.is_empty() {
+            continue;
+        }
+        program.arguments = match preset {
+            Some(preset) if !preset.check.is_empty() => preset.check.clone(),
+            Some(Preset { name, .. }) => {
+                let reason = Reason::new(format!("the preset `{name}` has no check"));
+                return Err(reason.hint("leave it out, or add another check"));
+            }
+            None => {
+                let reason = Reason::new("the rule has no preset, whose check it could use");
+                return Err(reason.hint("set `preset`, or the program by `check-exec`"));
+            }
+        };
+    }
+    Ok(())
+}
+
 impl CheckSettings {
+    /// Whether a program or a URL gets the content.
+    pub(super) fn is_external(&self) -> bool {
+        !self.exec.is_empty() || self.http.is_some() || self.by.is_some()
+    }
+
     fn validate(&mut self, place: &Place<'_>) {
         if self.syntax == Some(Syntax::Pem) && !cfg!(feature = "tls") {
             let reason = Reason::new("this podnudge was built without TLS, and cannot read PEM");
@@ -153,7 +197,7 @@ impl CheckSettings {
                 content_type: self.content_type.clone(),
                 expect: self.expect.clone(),
             }))
-        } else if self.exec.is_empty() {
+        } else if self.exec.is_empty() && self.by.is_none() {
             Condition::RequiredKeys(self.required_keys.clone())
         } else {
             Condition::Exec(Program { arguments: self.exec.clone(), timeout: self.timeout })

@@ -67,10 +67,21 @@ pub enum Form {
     Pairs,
     /// A table; a value in its place sets this key of the table.
     Table(&'static Section, Option<&'static str>),
-    /// A list of tables; if true, also a single table, but not an empty list.
-    Tables(&'static Section, bool),
+    /// A list of tables, and what may stand in its place.
+    Tables(&'static Section, Single),
     /// No value of its own: the settings of another struct.
     Flatten(&'static Section),
+}
+
+/// What may stand in place of a list of tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Single {
+    /// Nothing.
+    No,
+    /// A single table; the list must not be empty.
+    Table,
+    /// Text, which sets this key of a single table.
+    Key(&'static str),
 }
 
 /// A constraint between settings of one table.

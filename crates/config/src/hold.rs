@@ -63,8 +63,7 @@ impl Hold {
                 Reason::new("`approve-before` waits for a trigger, and `POST /reload` is off");
             place.warn(Key("approve-before"), reason.hint(self.how_to_approve));
         }
-        let is_external = |check: &CheckSettings| !check.exec.is_empty() || check.http.is_some();
-        if before == ApproveBefore::Check && !checks.iter().any(is_external) {
+        if before == ApproveBefore::Check && !checks.iter().any(CheckSettings::is_external) {
             let reason = Reason::new(
                 "`approve-before = \"check\"` has the effect of `\"rollout\"`: no check runs a program or sends content to a URL",
             );

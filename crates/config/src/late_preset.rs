@@ -1,6 +1,7 @@
 //! Gives a rule without an action the preset of its target's program. Pure.
 
 use super::agent::Agent;
+use super::check;
 use super::file::FILE;
 use super::place::Place;
 use super::preset::{Preset, add};
@@ -11,6 +12,12 @@ use super::tree::{Node, Value};
 use podnudge_core::reason::Reason;
 
 impl Rule {
+    /// Whether the rule has no action of its own: its target's program determines the preset.
+    #[must_use]
+    pub fn awaits_preset(&self) -> bool {
+        self.unresolved.is_some()
+    }
+
     /// The rule with the actions and proofs of a preset, in place of none.
     ///
     /// # Errors
@@ -48,8 +55,11 @@ impl Rule {
         if let Some(reason) = settings.wrong_body() {
             return Err(reason);
         }
+        let mut checks = self.checks.clone();
+        check::fill(&mut checks, Some(preset))?;
         Ok(Self {
             settings,
+            checks,
             actions: made.actions,
             verify: made.verify,
             preset: Some(preset),

@@ -62,10 +62,10 @@ mod write;
 
 pub use action::{Action, Evict, OnFailure, Restart, RestartPod, SignalAction};
 pub use agent::{Agent, DigestsInMetrics, Listen, LogFormat, LogLevel, ReloadEndpoint, WatchMode};
-pub use check::{Check, Condition, Syntax};
+pub use check::{Check, CheckBy, Condition, Syntax};
 pub use cluster::Cluster;
 pub use content_file::ContentFile;
-pub use define::{CommandLine, Definition, Form, Heading, Presence, Relation, Section};
+pub use define::{CommandLine, Definition, Form, Heading, Presence, Relation, Section, Single};
 pub use expand::Expand;
 pub use file::{Config, FILE, File, Translated, effective, parse, parse_with_zones};
 pub use hold::{ApproveBefore, Hold};

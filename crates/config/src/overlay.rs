@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::define::{Form, Section};
+use super::define::{Form, Section, Single};
 use super::options::Flag;
 use super::parsers;
 use super::problem::{At, Report};
@@ -90,15 +90,17 @@ fn set(
         Some(Form::Table(inner, short)) if !rest.is_empty() => {
             let (key_at, slot) = slot(entries, key, &at, Value::Table(BTreeMap::new()));
             if let (Some(short), Value::Text(_) | Value::Number { .. }) = (short, &slot.value) {
-                let value = (key_at.clone(), slot.clone());
-                slot.value = Value::Table([(short.to_owned(), value)].into());
+                *slot = slot.clone().within(key_at, short);
             }
             if let Value::Table(entries) = &mut slot.value {
                 set(inner, entries, rest, node, report);
             }
         }
-        Some(Form::Tables(inner, _)) => {
-            let (_, slot) = slot(entries, key, &at, Value::List(Vec::new()));
+        Some(Form::Tables(inner, single)) => {
+            let (key_at, slot) = slot(entries, key, &at, Value::List(Vec::new()));
+            if let (Single::Key(short), Value::Text(_)) = (single, &slot.value) {
+                slot.value = Value::List(vec![slot.clone().within(key_at, short)]);
+            }
             let Value::List(tables) = &mut slot.value else { return };
             if *key != "rule" || tables.is_empty() {
                 tables.push(Node { at, value: Value::Table(BTreeMap::new()) });

@@ -189,10 +189,7 @@ impl Preset {
             log()
         );
         if !check.is_empty() {
-            let shown = format!(
-                "; a check finds this before the action: `podnudge presets {name}` shows it"
-            );
-            hint += &shown;
+            hint += "; `--check=preset` finds this before the action, where podnudge runs in the application's image";
         }
         reason.hint(hint)
     }

@@ -4,7 +4,7 @@ use nix::sys::signal::Signal;
 
 use super::action::{Action, Evict, OnFailure, Restart, RestartPod, SignalAction};
 use super::agent::Agent;
-use super::check::{Check, CheckSettings, Condition};
+use super::check::{self, Check, CheckSettings, Condition};
 use super::drain;
 use super::expand::Expand;
 use super::hold::Hold;
@@ -67,7 +67,7 @@ settings! {
         /// How to retry after a failure.
         retry: Retry = table();
         /// Checks that content must pass before it is used.
-        check: Vec<CheckSettings> = tables();
+        check: Vec<CheckSettings> = tables_or("by");
         /// A directory that the application reads instead of the volumes.
         publish: Option<Publish> = optional_table();
         /// Write a file of the volumes for the application, decompressed and with environment variables in it.
@@ -157,7 +157,12 @@ impl Rule {
             settings.restart = settings.restart.or_else(settings::defaults);
         }
         let checks = settings.check.iter().filter_map(|check| check.resolved.clone());
-        let checks = settings.expand.iter().map(Check::expands).chain(checks).collect();
+        let mut checks: Vec<_> = settings.expand.iter().map(Check::expands).chain(checks).collect();
+        let preset = settings.preset.as_deref().and_then(|name| preset::preset(name).ok());
+        if preset.is_some() || !actions.is_empty() {
+            let filled = check::fill(&mut checks, preset);
+            filled.unwrap_or_else(|reason| place.problem(Key("check"), reason));
+        }
         let verify = settings.verify.resolve(place, &actions);
         let keys = KeyFilter {
             only: settings.only.clone(),
@@ -175,7 +180,7 @@ impl Rule {
             actions,
             restart: settings.restart.or_else(settings::defaults)?.within(settings.restart_pod),
             verify,
-            preset: settings.preset.as_deref().and_then(|name| preset::preset(name).ok()),
+            preset,
             unresolved: None,
             settings,
         };
@@ -226,12 +231,6 @@ impl Rule {
     pub fn accepts(&self, problem: &str) -> bool {
         let name = |risk: &Risk| (Risk::TYPE.print)(risk);
         self.settings.accept.iter().any(|risk| name(risk) == problem)
-    }
-
-    /// Whether the rule has no action of its own: its target's program determines the preset.
-    #[must_use]
-    pub fn awaits_preset(&self) -> bool {
-        self.unresolved.is_some()
     }
 
     /// The endpoints of all requests of the rule.

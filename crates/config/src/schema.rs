@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::define::{Definition, Form, Presence, Relation, Section};
+use super::define::{Definition, Form, Presence, Relation, Section, Single};
 use super::parsers::UNITS;
 
 /// The schema of the file, JSON Schema 2020-12.
@@ -78,16 +78,26 @@ fn form(form: &Form) -> Value {
         Form::Pairs => json!({"type": "object", "additionalProperties": {"type": "string"}}),
         Form::Table(section, None) => table(section),
         Form::Table(section, Some(short)) => {
-            let of_short = section.settings().into_iter().find(|setting| setting.key() == short);
-            let short = of_short.map_or(json!({"type": "string"}), property);
-            json!({"anyOf": [short, table(section)]})
+            json!({"anyOf": [short_form(section, short), table(section)]})
         }
-        Form::Tables(section, true) => {
+        Form::Tables(section, Single::Table) => {
             json!({"anyOf": [table(section), {"type": "array", "items": table(section), "minItems": 1}]})
         }
-        Form::Tables(section, false) => json!({"type": "array", "items": table(section)}),
+        Form::Tables(section, single) => {
+            let list = json!({"type": "array", "items": table(section)});
+            match single {
+                Single::Key(short) => json!({"anyOf": [short_form(section, short), list]}),
+                Single::No | Single::Table => list,
+            }
+        }
         Form::Flatten(_) => json!({}),
     }
+}
+
+/// The value that may stand in place of a table.
+fn short_form(section: &'static Section, short: &str) -> Value {
+    let of_short = section.settings().into_iter().find(|setting| setting.key() == short);
+    of_short.map_or(json!({"type": "string"}), property)
 }
 
 fn relation(relation: &Relation) -> Vec<Value> {

@@ -8,7 +8,9 @@
 //! The doc comment is the help, and the field's name is the key. The functions behind `=` are those of
 //! this file: they say what a missing key means, and whether the value is a list or a table. Pure.
 
-use super::define::{CommandLine, Definition, Form, Heading, Presence, Section, Type, key_of};
+use super::define::{
+    CommandLine, Definition, Form, Heading, Presence, Section, Single, Type, key_of,
+};
 use super::place::Place;
 use super::problem::Report;
 use super::table::Table;
@@ -136,12 +138,17 @@ pub(super) const fn optional_table<S: Settings>() -> Setting<Option<S>, ()> {
 
 /// A list of tables.
 pub(super) const fn tables<S: Settings>() -> Setting<Vec<S>, ()> {
-    nested(Form::Tables(S::SECTION, false), read_tables, write_tables)
+    nested(Form::Tables(S::SECTION, Single::No), read_tables, write_tables)
+}
+
+/// A list of tables; text in its place sets the key `short` of a single table.
+pub(super) const fn tables_or<S: Settings>(short: &'static str) -> Setting<Vec<S>, ()> {
+    nested(Form::Tables(S::SECTION, Single::Key(short)), read_tables, write_tables)
 }
 
 /// A list of tables that is not empty, or a single table; it may be missing.
 pub(super) const fn one_or_more<S: Settings>() -> Setting<Vec<S>, ()> {
-    nested(Form::Tables(S::SECTION, true), read_tables, write_tables)
+    nested(Form::Tables(S::SECTION, Single::Table), read_tables, write_tables)
 }
 
 /// The settings of another struct, as if they were declared here.
@@ -257,9 +264,9 @@ fn read_tables<S: Settings>(
     key: &str,
     table: &mut Table<'_>,
 ) -> Option<Vec<S>> {
-    let Form::Tables(section, may_be_one) = setting.kind.form else { return None };
-    let tables = table.take_tables(key, section, may_be_one);
-    if may_be_one {
+    let Form::Tables(section, single) = setting.kind.form else { return None };
+    let tables = table.take_tables(key, section, single);
+    if single == Single::Table {
         table.refuse_empty_list(key, AT_LEAST_ONE);
     }
     Some(tables.into_iter().filter_map(|(place, entries)| read(place, entries)).collect())

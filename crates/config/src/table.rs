@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::define::{Definition, Form, Presence, Section, Type};
+use super::define::{Definition, Form, Presence, Section, Single, Type};
 use super::place::{Place, Spot};
 use super::problem::{At, nearest};
 use super::relations;
@@ -76,17 +76,21 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The tables in the list at a key, or where `may_be_one`, the single table there.
+    /// The tables in the list at a key, or what may stand in its place.
     pub(super) fn take_tables(
         &mut self,
         key: &str,
         section: &Section,
-        may_be_one: bool,
+        single: Single,
     ) -> Vec<(Place<'a>, Entries)> {
         let Some((at, node)) = self.entries.remove(key) else { return Vec::new() };
+        let (is_single, node) = match (single, &node.value) {
+            (Single::Key(short), Value::Text(_)) => (true, node.within(&at, short)),
+            _ => (single == Single::Table, node),
+        };
         let nodes = match node.value {
             Value::List(nodes) => nodes,
-            _ if may_be_one => vec![node],
+            _ if is_single => vec![node],
             _ => {
                 let reason = Reason::new(format!("`{key}` must be a list of tables"));
                 let hint = format!("write `{}`, with two brackets", section.header);

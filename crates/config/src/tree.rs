@@ -17,6 +17,14 @@ pub(super) struct Node {
     pub(super) value: Value,
 }
 
+impl Node {
+    /// A table with this value at the key `short`, which is written at `at`.
+    pub(super) fn within(self, at: &At, short: &str) -> Self {
+        let entry = |node| (short.to_owned(), (at.clone(), node));
+        Self { at: self.at.clone(), value: Value::Table([entry(self)].into()) }
+    }
+}
+
 /// The TOML values that podnudge uses.
 #[derive(Debug, Clone)]
 pub(super) enum Value {
