@@ -1,6 +1,5 @@
 //! The status as metrics, in the OpenMetrics text format. Pure.
 
-
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;

@@ -17,7 +17,11 @@ use record::Record;
 
 /// The content of a rule whose checks have begun, or are due, and have not passed.
 #[derive(Debug, Clone)]
-pub(crate) struct Attempts(Arc<Shared>);
+pub(crate) struct Attempts {
+    shared: Arc<Shared>,
+    /// Whether the result says nothing about the content: only an end of podnudge is remembered.
+    is_trial: bool,
+}
 
 #[derive(Debug)]
 struct Shared {
@@ -62,7 +66,7 @@ impl Attempt {
     /// The check has ended, and podnudge has survived it.
     pub(super) fn ended(self, checked: &Checked) {
         // Otherwise, other content was on disk.
-        if *checked != Checked::Moved {
+        if *checked != Checked::Moved && !self.attempts.is_trial {
             let mut entries = self.attempts.lock();
             entries.known.retain(|known| known.digest != self.digest);
             if *checked != Checked::Passed {
@@ -75,7 +79,7 @@ impl Attempt {
 impl Drop for Attempt {
     fn drop(&mut self) {
         // Once podnudge was asked to stop, what is running stays there, but is not counted.
-        if self.attempts.0.is_closed.load(Ordering::SeqCst) {
+        if self.attempts.shared.is_closed.load(Ordering::SeqCst) {
             return;
         }
         self.attempts.update(|entries| {
@@ -91,12 +95,18 @@ impl Attempts {
         let (record, left) = Record::open(rule, agent);
         let entries = Mutex::new(Entries { known: left.known.clone(), running: Vec::new() });
         let (is_closed, waiting) = (AtomicBool::new(false), Mutex::default());
-        (Self(Arc::new(Shared { record, is_closed, waiting, entries })), left)
+        let shared = Arc::new(Shared { record, is_closed, waiting, entries });
+        (Self { shared, is_trial: false }, left)
+    }
+
+    /// For a check that is tried on content that the application runs.
+    pub(crate) fn of_trial(&self) -> Self {
+        Self { is_trial: true, ..self.clone() }
     }
 
     /// This content waits for its checks. Does not wait; call [`Attempts::record`] next, on another thread.
     pub(crate) fn wait(&self, digest: Digest) {
-        *self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(digest);
+        *self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(digest);
     }
 
     /// Records what waits, unless its check has recorded it meanwhile.
@@ -115,8 +125,8 @@ impl Attempts {
 
     /// podnudge was asked to stop: the checks that are running do not count. Does not wait.
     pub(crate) fn close(&self) {
-        self.0.is_closed.store(true, Ordering::SeqCst);
-        match self.0.entries.try_lock() {
+        self.shared.is_closed.store(true, Ordering::SeqCst);
+        match self.shared.entries.try_lock() {
             Ok(entries) => self.write(&entries),
             Err(TryLockError::Poisoned(entries)) => self.write(&entries.into_inner()),
             // Who holds it looks at `is_closed` afterwards.
@@ -126,33 +136,33 @@ impl Attempts {
 
     fn update(&self, change: impl FnOnce(&mut Entries)) {
         let mut entries = self.lock();
-        let waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let waiting = self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(digest) = waiting {
             entries.keep_only(digest);
             entries.add(digest);
         }
         change(&mut entries);
-        let was_closed = self.0.is_closed.load(Ordering::SeqCst);
+        let was_closed = self.shared.is_closed.load(Ordering::SeqCst);
         self.write(&entries);
         drop(entries);
-        if !was_closed && self.0.is_closed.load(Ordering::SeqCst) {
+        if !was_closed && self.shared.is_closed.load(Ordering::SeqCst) {
             self.close();
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
-        self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self, entries: &Entries) {
         let mut known = entries.known.clone();
-        let is_closed = self.0.is_closed.load(Ordering::SeqCst);
+        let is_closed = self.shared.is_closed.load(Ordering::SeqCst);
         for digest in &entries.running {
             let times = Interrupted::times(&known, *digest);
             let times = if is_closed { times } else { times.saturating_add(1) };
             known.retain(|known| known.digest != *digest);
             known.push(Interrupted { digest: *digest, times });
         }
-        self.0.record.save(&known);
+        self.shared.record.save(&known);
     }
 }

@@ -37,6 +37,13 @@ pub enum Stage {
     Running,
 }
 
+/// The first problem with the programs that check the content of a rule: they are missing, or others may change what they
+/// check.
+pub(crate) fn of_programs(context: &Context, rule: &Rule, work_dir: &Path) -> Option<Problem> {
+    let targets = || find(context, rule).unwrap_or_default();
+    files::missing_program(rule).or_else(|| work_dir::shared(rule, &targets(), work_dir))
+}
+
 /// Finds the problems of a rule. Returns them, and what to pass to the next call.
 pub(crate) async fn preflight(
     context: &Context,

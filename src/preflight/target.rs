@@ -63,11 +63,13 @@ fn known(rule: &Rule, program: &str) -> Option<Problem> {
     let hint = if preset.check.is_empty() {
         publish.to_owned()
     } else {
+        let command = preset.check.join(" ");
         let check = match rule.preset {
-            Some(_) => "--check=preset".to_owned(),
-            None => format!("--check-exec \"{}\"", preset.check.join(" ")),
+            Some(preset) if preset.check_on_request => "with `--check=preset`".to_owned(),
+            Some(_) => format!("where it uses `{command}` by itself"),
+            None => format!("with `--check-exec \"{command}\"`"),
         };
-        format!("run podnudge in its image, with `{check}`; or {publish}")
+        format!("run podnudge in its image, {check}; or {publish}")
     };
     Some(Problem::new(ProblemKind::Unchecked, Reason::new(message).hint(hint)))
 }

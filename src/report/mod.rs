@@ -57,6 +57,28 @@ pub(crate) fn preset(rule: &str, target: &str, action: &str) {
     info!(event = "preset", rule, target, action, "podnudge knows how this program reloads");
 }
 
+/// Logs whether content has to pass the check of the rule's preset, which the rule does not ask for; with the reason, if it
+/// has not.
+pub(crate) fn preset_check(rule: &Rule, why_not: Option<&Reason>) {
+    let check = rule.preset.map(|preset| shown::program(&preset.check));
+    let (name, event) = (&rule.name, "preset-check");
+    match why_not {
+        None => {
+            info!(event, rule = name, check, "content has to pass this check before it is used");
+        }
+        Some(Reason { message, hint }) => {
+            info!(
+                event,
+                rule = name,
+                check,
+                reason = message,
+                hint,
+                "content is not checked before it is used"
+            );
+        }
+    }
+}
+
 /// Warns if the content of a Secret would be written to a disk of the node.
 pub(crate) fn warn_secret_on_disk(rule: &Rule, work_dir: &Path) {
     let published = rule.settings.publish.as_ref().map(|publish| publish.dir.as_path());

@@ -17,8 +17,9 @@ use super::digests::{Digests, NamingKey};
 use super::exits::ExitWatches;
 use super::facts::Facts;
 use super::pod_end::Ending;
+use super::preset_check::PresetCheck;
 use super::queues::BlockingQueue;
-use crate::checks::{Attempts, Left, LocalResult};
+use crate::checks::{Attempts, LocalResult};
 use crate::preflight::Addresses;
 use crate::process::Context;
 use crate::report;
@@ -30,7 +31,7 @@ use crate::volume::watch::{MountTable, Watching};
 use podnudge_config::{self as config, Config, Rule};
 use podnudge_core::clock::Moment;
 use podnudge_core::command::Act;
-use podnudge_core::event::{Acted, Event, Found, Published, RuleId, Verified, VolumeId};
+use podnudge_core::event::{Acted, Checked, Event, Found, Published, RuleId, Verified, VolumeId};
 use podnudge_core::jitter::Replica;
 use podnudge_core::preflight::Problem;
 use podnudge_core::reason::Reason;
@@ -44,6 +45,8 @@ pub(super) enum Done {
     Scanned(RuleId, Vec<(VolumeId, Result<Reading, ReadError>)>),
     Resynced(Moment, Vec<(VolumeId, Result<Option<Generation>, ReadError>)>),
     CheckedLocally(RuleId, Digest, LocalResult),
+    PresetCheckBegun(RuleId, Digest, LocalResult),
+    PresetChecked(RuleId, Checked),
     /// What precedes this action is on disk.
     MayAct(Act),
     /// What precedes the end of podnudge with this exit code, before this time, is on disk.
@@ -71,6 +74,8 @@ pub(super) struct RuleState {
     pub(super) full_digest: Option<Digest>,
     /// Its checks that have not ended.
     pub(super) attempts: Attempts,
+    /// What is known of the check of its preset, which it does not ask for.
+    pub(super) preset_check: PresetCheck,
     /// The task that runs its programs and requests.
     pub(super) check_task: Option<AbortHandle>,
     /// What the last preflight has found about its addresses.
@@ -117,7 +122,12 @@ pub(super) struct Agent {
 }
 
 impl RuleState {
-    fn new(config: Rule, attempts: Attempts, agent: &config::Agent, key: NamingKey) -> Self {
+    fn new(
+        config: Rule,
+        (attempts, preset_check): (Attempts, PresetCheck),
+        agent: &config::Agent,
+        key: NamingKey,
+    ) -> Self {
         Self {
             digests: Digests::of(&config, agent, key),
             config: Arc::new(config),
@@ -125,6 +135,7 @@ impl RuleState {
             checked_digest: None,
             full_digest: None,
             attempts,
+            preset_check,
             check_task: None,
             addresses: Addresses::default(),
             preflight_task: None,
@@ -168,15 +179,16 @@ impl Agent {
                 report::state_unreadable(&reason);
                 None
             });
+            let (attempts, mut left) = Attempts::open(rule, &config.agent);
+            let (rule, preset_check) = PresetCheck::restored(rule, &mut left);
             let policy = rule.policy(VolumeId(volumes.len()));
-            let (attempts, Left { known, is_unreadable }) = Attempts::open(rule, &config.agent);
-            states.push(RuleState::new(rule.clone(), attempts, &config.agent, key));
-            let (interrupted, is_record_unreadable) = (known, is_unreadable);
+            volumes.extend(rule.settings.watch.iter().map(|path| (RuleId(n), path.clone())));
+            states.push(RuleState::new(rule, (attempts, preset_check), &config.agent, key));
+            let (interrupted, is_record_unreadable) = (left.known, left.is_unreadable);
             let pod = api.pod().uid;
             let memory = memory.flatten();
             let found = Found { memory, published, interrupted, is_record_unreadable, pod };
             rules.push((policy, found));
-            volumes.extend(rule.settings.watch.iter().map(|path| (RuleId(n), path.clone())));
         }
         let rounds = Intervals { resync: config.agent.resync, poll: config.agent.poll };
         Self {

@@ -184,6 +184,14 @@ impl Agent {
     fn preflight(&mut self, rule: RuleId) {
         self.choose_preset(rule);
         self.retry_state_dir(rule);
+        if self.try_preset_check(rule) {
+            return;
+        }
+        self.look_for_problems(rule);
+    }
+
+    /// What the preflight does but for the check of a preset.
+    pub(super) fn look_for_problems(&mut self, rule: RuleId) {
         let Some(state) = self.rules.get_mut(rule.0) else { return };
         if state.preflight_task.as_ref().is_some_and(|task| !task.is_finished()) {
             return;
@@ -215,13 +223,19 @@ impl Agent {
         let Some(config) = self.rule(id) else { return };
         // The preflight reports why a preset cannot be used.
         if let Ok(Some((rule, target))) = process::choose_preset(&self.context, &config) {
-            let policy = Box::new(rule.policy(VolumeId(0)));
-            report::preset(&rule.name, &target, &policy.action.to_string());
-            if let Some(state) = self.rules.get_mut(id.0) {
-                state.config = Arc::new(rule);
-            }
-            self.handle_event(Event::PresetChosen(id, policy));
+            report::preset(&rule.name, &target, &rule.shown_actions().to_string());
+            self.change_rule(id, rule);
+            self.restore_preset_check(id);
         }
+    }
+
+    /// Replaces a rule by one with the same name and volumes.
+    pub(super) fn change_rule(&mut self, id: RuleId, rule: Rule) {
+        let policy = Box::new(rule.policy(VolumeId(0)));
+        if let Some(state) = self.rules.get_mut(id.0) {
+            state.config = Arc::new(rule);
+        }
+        self.handle_event(Event::PolicyChanged(id, policy));
     }
 
     /// Saves what the application of a rule runs.

@@ -43,6 +43,10 @@ impl Agent {
                     state.check_task = task;
                 }
             }
+            Done::PresetCheckBegun(rule, digest, begun) => {
+                self.preset_check_begun(rule, digest, begun);
+            }
+            Done::PresetChecked(rule, checked) => self.preset_checked(rule, checked),
             Done::MayAct(act) => self.act(act),
             Done::MayEnd(rule, code, before) => self.end_with(rule, code, before),
             Done::Acted(rule, acted, baseline) => {

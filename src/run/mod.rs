@@ -25,6 +25,7 @@ mod locks;
 mod once;
 mod pause;
 mod pod_end;
+mod preset_check;
 mod queues;
 #[cfg(feature = "compat")]
 mod reloads;

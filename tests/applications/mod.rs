@@ -20,6 +20,7 @@ mod php_ini;
 pub(crate) mod plain;
 mod plays;
 mod pod;
+mod preset_check;
 pub(crate) mod presets;
 mod prometheus;
 mod respawn;

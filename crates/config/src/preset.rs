@@ -3,7 +3,7 @@
 //! A preset is merged into the tree of a rule before that is read: `preset = "nginx"`. So it is nothing but settings,
 //! and those of the rule take precedence. A rule without an action gets the preset of its target's program once that is
 //! found: at the preflight and before an action, `Agent::choose_preset` (`src/run/commands.rs`) asks `src/process/preset.rs`,
-//! replaces the rule (`late_preset.rs` reads it anew), and tells the core by `Event::PresetChosen`. Until then the
+//! replaces the rule (`late_preset.rs` reads it anew), and tells the core by `Event::PolicyChanged`. Until then the
 //! policy counts it as a rule with a proof, so that nothing is claimed without one. podnudge chooses no preset that
 //! restarts the target or runs a program: those must be named.
 
@@ -60,6 +60,8 @@ settings! {
         ignores: Vec<glob::Pattern> = list("", glob());
         /// A program that checks its configuration, with its arguments.
         check: Vec<String> = list("", string("an argument"));
+        /// Whether only a rule that asks for it uses that program: it runs code of users, or takes much memory.
+        check_on_request: bool = default("false", boolean());
         /// What it needs, and what podnudge cannot know or do.
         limits: Option<String> = optional("", string("text"));
         /// The signals that other applications reload on, and that do not make it reload.
@@ -180,7 +182,7 @@ impl Preset {
     /// application's log.
     #[must_use]
     pub fn explain(&self, reason: Reason, log: impl FnOnce() -> String) -> Reason {
-        let Self { name, check, .. } = self;
+        let Self { name, check, check_on_request, .. } = self;
         if reason.hint.is_some() || !self.broken.starts_with("keeps the running configuration") {
             return reason;
         }
@@ -189,7 +191,11 @@ impl Preset {
             log()
         );
         if !check.is_empty() {
-            hint += "; `--check=preset` finds this before the action, where podnudge runs in the application's image";
+            hint +=
+                "; podnudge finds this before the action where it runs in the application's image";
+            if *check_on_request {
+                hint += ", with `--check=preset`";
+            }
         }
         reason.hint(hint)
     }

@@ -36,8 +36,8 @@ pub enum Event {
     Scanned(RuleId, Vec<(VolumeId, Scan)>),
     /// The answer to `Command::Inspect`.
     Inspected(RuleId, Inspection),
-    /// A preset was chosen for a rule without an action, which has this policy now.
-    PresetChosen(RuleId, Box<Policy>),
+    /// A rule has got a preset, or the check of its preset, and this policy.
+    PolicyChanged(RuleId, Box<Policy>),
     /// The answer to `Command::Preflight`.
     Preflight(RuleId, Vec<Problem>),
     /// What podnudge's service account may not do although this rule needs it.

@@ -258,6 +258,11 @@ impl Intake {
 
 /// The checks.
 impl Intake {
+    /// The rule has checks from now on, or none.
+    pub(crate) fn set_has_checks(&mut self, has_checks: bool) {
+        self.checks.set_configured(has_checks);
+    }
+
     /// Starts the checks of the candidate, or of what is retried (`retried`), if they are due.
     pub(crate) fn start_checks(
         &mut self,

@@ -14,6 +14,7 @@ use crate::policy::Policy;
 use crate::reason::Reason;
 use crate::rollout::Input;
 use crate::rule::Rule;
+use crate::snapshot::Digest;
 use crate::status::Status;
 
 /// How often podnudge reads volumes without a hint.
@@ -110,8 +111,8 @@ impl Core {
             Event::Inspected(rule, target) => {
                 self.with_rule(rule, |rule, out| rule.inspected(now, target, out));
             }
-            Event::PresetChosen(rule, policy) => {
-                self.with_rule(rule, |rule, _| rule.preset_chosen(*policy));
+            Event::PolicyChanged(rule, policy) => {
+                self.with_rule(rule, |rule, _| rule.policy_changed(*policy));
             }
             Event::Preflight(rule, problems) => {
                 self.with_rule(rule, |rule, out| rule.preflight(now, problems, out));
@@ -308,6 +309,12 @@ impl Core {
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.rules.iter().all(Rule::is_stopped)
+    }
+
+    /// The content of a rule's volumes, if its last scan has found all of them.
+    #[must_use]
+    pub fn content(&self, rule: RuleId) -> Option<Digest> {
+        self.rules.get(rule.0)?.source().digest()
     }
 
     /// Whether a rule looks for evidence that its application runs what was delivered.

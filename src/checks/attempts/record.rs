@@ -71,14 +71,16 @@ struct Line {
 }
 
 impl Record {
-    /// Opens the file of a rule, and reads what is in it. There is none for a rule without checks.
+    /// Opens the file of a rule, and reads what is in it. There is none for a rule that has no check, and
+    /// will have none.
     pub(super) fn open(rule: &Rule, agent: &Agent) -> (Self, Left) {
         let publish = rule.settings.publish.as_ref().map(|publish| publish.dir.as_path());
         let folders = [agent.state_dir.as_deref(), publish, Some(&agent.work_dir)];
         let name = format!("..podnudge-checks.{}.json", rule.name);
         let (mut places, mut left) = (Vec::new(), Left::default());
         let is_needed = rule.checks.iter().any(Check::may_end_podnudge);
-        for path in folders.into_iter().flatten().filter(|_| is_needed) {
+        let is_used = is_needed || rule.may_use_check_of_preset();
+        for path in folders.into_iter().flatten().filter(|_| is_used) {
             match writable(path, &name) {
                 // Two settings may name the same directory.
                 Ok(Some(folder))

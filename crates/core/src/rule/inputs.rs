@@ -17,11 +17,12 @@ use crate::rollout::{Direction, Input, Outcome};
 use crate::snapshot::Digest;
 
 impl Rule {
-    /// Takes the policy of a preset, which is for the same volumes.
-    pub(crate) fn preset_chosen(&mut self, policy: Policy) {
+    /// Takes another policy, which is for the same volumes.
+    pub(crate) fn policy_changed(&mut self, policy: Policy) {
         let volumes = std::mem::take(&mut self.policy.intake.volumes);
         self.policy = policy;
         self.policy.intake.volumes = volumes;
+        self.intake.set_has_checks(self.policy.intake.has_checks);
     }
 
     pub(crate) fn watched(&mut self, volume: VolumeId, watch: &Watch, out: &mut VecDeque<Command>) {

@@ -1,0 +1,144 @@
+//! The check of a rule's preset, such as `nginx -t`, for a rule that says nothing of checks. podnudge tries it on the content
+//! on disk, which the application runs: once it accepts that, all content has to pass it.
+//!
+//! What it rejects before may be good: the program may miss what only the application's container has.
+
+use super::agent::{Agent, Done};
+use super::clock;
+use crate::checks::{self, Left, LocalResult};
+use crate::volume::mounts;
+use crate::{preflight, report};
+use podnudge_config::Rule;
+use podnudge_core::event::{Checked, RuleId};
+use podnudge_core::reason::Reason;
+use podnudge_core::snapshot::Digest;
+
+/// What is known of the check.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct PresetCheck {
+    /// The content on which it was tried last.
+    tried: Option<Digest>,
+    /// An earlier podnudge has used it: what it rejected is not used after a restart either.
+    was_used: bool,
+    /// An earlier podnudge has ended during it.
+    has_ended_podnudge: bool,
+    /// Whether it was said why it is not used.
+    is_said: bool,
+}
+
+impl PresetCheck {
+    /// What earlier podnudges have left. Returns the rule with the check, if they used it.
+    pub(super) fn restored(rule: &Rule, left: &mut Left) -> (Rule, Self) {
+        let mut check = Self::default();
+        if !rule.may_use_check_of_preset() {
+            return (rule.clone(), check);
+        }
+        check.has_ended_podnudge = left.known.iter().any(|known| known.times > 0);
+        check.was_used = !left.known.is_empty() && !check.has_ended_podnudge;
+        if !check.was_used {
+            *left = Left::default();
+        }
+        let with_check = rule.with_check_of_preset().filter(|_| check.was_used);
+        (with_check.unwrap_or_else(|| rule.clone()), check)
+    }
+}
+
+impl Agent {
+    /// Begins to try the check on the content on disk, if it was not tried on that, or says once why it cannot be used.
+    /// Returns whether it has begun: what is left of the preflight follows then.
+    pub(super) fn try_preset_check(&mut self, id: RuleId) -> bool {
+        let Some(content) = self.core.content(id) else { return false };
+        let Some(state) = self.rules.get(id.0) else { return false };
+        let Some(rule) = state.config.with_check_of_preset() else { return false };
+        let known = state.preset_check;
+        if known.tried == Some(content) || known.has_ended_podnudge && known.is_said {
+            return false;
+        }
+        if let Some(reason) = self.why_not_check(&rule, known) {
+            self.preset_check_unused(id, &reason);
+            return false;
+        }
+        let Some(state) = self.rules.get_mut(id.0) else { return false };
+        state.preset_check.tried = Some(content);
+        let attempts = state.attempts.of_trial();
+        let work_dir = self.config.agent.work_dir.clone();
+        let now = clock::now().wall;
+        self.queue_read(id, move |_| {
+            let begun = checks::run_local(&rule, content, &work_dir, &attempts, now);
+            Done::PresetCheckBegun(id, content, begun)
+        });
+        true
+    }
+
+    /// Why the program of this check must not get content.
+    fn why_not_check(&self, rule: &Rule, known: PresetCheck) -> Option<Reason> {
+        let work_dir = &self.config.agent.work_dir;
+        if known.has_ended_podnudge {
+            let hint = "raise the memory limit of podnudge's container, and set check = \"preset\"";
+            return Some(Reason::new("podnudge has ended during it").hint(hint));
+        }
+        if mounts::memory_volume_copied_to_disk(&rule.settings.watch, work_dir).is_some() {
+            let reason = Reason::new(
+                "a copy of the content, which is kept in memory, would be written to a disk",
+            );
+            return Some(reason.hint("set work-dir to an emptyDir with medium: Memory"));
+        }
+        preflight::of_programs(&self.context, rule, work_dir).map(|problem| problem.reason)
+    }
+
+    fn preset_check_unused(&mut self, id: RuleId, reason: &Reason) {
+        let Some(state) = self.rules.get_mut(id.0) else { return };
+        let is_said = std::mem::replace(&mut state.preset_check.is_said, true);
+        if let Some(rule) = state.config.with_check_of_preset().filter(|_| !is_said) {
+            report::preset_check(&rule, Some(reason));
+        }
+    }
+
+    /// The copy of the content is there: runs the program.
+    pub(super) fn preset_check_begun(&mut self, id: RuleId, content: Digest, begun: LocalResult) {
+        let rule = self.rule(id).and_then(|rule| rule.with_check_of_preset());
+        match (begun, rule) {
+            (LocalResult::NeedsExternal(external), Some(rule)) => {
+                let task = self.start_task(async move {
+                    let checked = checks::run_external(&rule, content, external).await;
+                    Done::PresetChecked(id, checked)
+                });
+                if let Some(state) = self.rules.get_mut(id.0) {
+                    state.check_task = task;
+                }
+            }
+            (LocalResult::Decided(checked), _) => self.preset_checked(id, checked),
+            (LocalResult::NeedsExternal(_), None) => self.look_for_problems(id),
+        }
+    }
+
+    /// Uses the check from now on, if it has accepted what the application runs.
+    pub(super) fn preset_checked(&mut self, id: RuleId, checked: Checked) {
+        match checked {
+            Checked::Passed => {
+                if let Some(rule) = self.rule(id).and_then(|rule| rule.with_check_of_preset()) {
+                    report::preset_check(&rule, None);
+                    self.change_rule(id, rule);
+                }
+            }
+            Checked::Rejected(reason) | Checked::NotBefore(_, reason) => {
+                self.preset_check_unused(id, &reason);
+            }
+            // It says nothing: it is tried again at the next preflight.
+            Checked::Moved | Checked::Failed(_) => {
+                if let Some(state) = self.rules.get_mut(id.0) {
+                    state.preset_check.tried = None;
+                }
+            }
+        }
+        self.look_for_problems(id);
+    }
+
+    /// Gives a rule that has just got its preset the check that an earlier podnudge has used.
+    pub(super) fn restore_preset_check(&mut self, id: RuleId) {
+        let state = self.rules.get(id.0).filter(|state| state.preset_check.was_used);
+        if let Some(rule) = state.and_then(|state| state.config.with_check_of_preset()) {
+            self.change_rule(id, rule);
+        }
+    }
+}
