@@ -55,7 +55,7 @@ fn main() -> ExitCode {
         Ok(Command::Run(arguments)) => with_config(&arguments, start),
         Ok(Command::Once(arguments, wait)) => with_config(&arguments, |config| once(&config, wait)),
         Ok(Command::Status(arguments)) => show_status(&arguments),
-        Ok(Command::Trigger(arguments)) => trigger(&arguments),
+        Ok(Command::Ask(arguments)) => ask(&arguments),
         Ok(Command::Schema) => print(Stream::Stdout, &config::schema(config::FILE), Exit::Ok),
         Ok(Command::Doctor(arguments, stage, json)) => {
             with_config(&arguments, |config| examine(&config, stage, json))
@@ -209,8 +209,8 @@ async fn print_status(arguments: &admin::client::Status) -> ExitCode {
     }
 }
 
-fn trigger(arguments: &admin::client::Trigger) -> ExitCode {
-    print_result(run::block_on(admin::client::trigger(arguments)).map(|answer| {
+fn ask(arguments: &admin::client::Ask) -> ExitCode {
+    print_result(run::block_on(admin::client::ask(arguments)).map(|answer| {
         let answer = answer.map(|text| (text, Exit::Ok));
         answer.map_err(|reason| (reason, Exit::Unavailable))
     }))

@@ -164,6 +164,54 @@ fn a_reload_request_needs_loopback_or_the_token() {
     assert_eq!(by_token.application.reloads().len(), 1);
 }
 
+#[test]
+fn a_person_pauses_resumes_and_approves() {
+    let mut scene = scene("reload = \"loopback\"");
+    let address = scene.agent.address();
+    let ask = |arguments: &[&str]| {
+        let mut command = podnudge();
+        let output = command.args(arguments).args(["--url", &format!("http://{address}")]).output();
+        let output = output.unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    let (code, text) = ask(&["approve"]);
+    assert_eq!(code, Some(69));
+    assert!(text.contains("nothing is held") && text.contains("podnudge trigger"), "{text}");
+    assert_eq!(
+        ask(&["pause", "app", "--for", "30m"]),
+        (Some(0), "accepted; see /status\n".to_owned())
+    );
+    let (code, text) = ask(&["pause", "other"]);
+    assert_eq!(code, Some(69));
+    assert!(text.contains("there is no rule `other`") && text.contains("`app`"), "{text}");
+    let (code, text) = ask(&["pause", "--for", "9d"]);
+    assert_eq!(code, Some(64));
+    assert!(text.contains("--for: must be at most `7days`"), "{text}");
+    assert!(scene.send("POST", "/pause?for=1y", "").starts_with("HTTP/1.1 400 "));
+
+    scene.agent.wait_for("paused", 1);
+    let (_, text) = ask(&["status"]);
+    assert!(text.contains("paused: by a person, for another 29m"), "{text}");
+    scene.pod.change("held");
+    scene.agent.wait_for("held", 1);
+    assert!(
+        scene
+            .send("GET", "/metrics", "")
+            .contains("podnudge_paused_until_timestamp_seconds{rule=\"app\"}")
+    );
+    #[cfg(feature = "page")]
+    assert!(scene.send("GET", "/", "").contains("Paused"));
+    assert_eq!(scene.application.reloads().len(), 0);
+    assert_eq!(ask(&["approve", "app"]).0, Some(0));
+    scene.agent.wait_for(ROLLED_OUT, 1);
+    scene.pod.change("held again");
+    scene.agent.wait_for("held", 2);
+    assert_eq!(ask(&["resume"]).0, Some(0));
+    scene.agent.wait_for(ROLLED_OUT, 2);
+    assert!(!scene.send("GET", "/metrics", "").contains("podnudge_paused_until_timestamp_seconds{"));
+}
+
 /// Sends a request from one address to another.
 fn send_from(from: &str, to: &str, request: &str) -> String {
     send_to_name(from, to, to, request)
@@ -461,6 +509,7 @@ fn sample() -> Status {
         applied_at: None,
         succeeded_at: Some(at(1_700_000_050)),
         next_action_at: Some(at(1_700_000_112)),
+        paused_until: None,
         slot: None,
         start_expected_at: Some(at(1_700_000_120)),
         start_delay_seconds: Some(20),

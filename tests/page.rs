@@ -96,6 +96,7 @@ fn status(outside: &str) -> Status {
         succeeded_at: None,
         certificates_expire_at: Some(at(5_000_000.0)),
         next_action_at: Some(at(72.0)),
+        paused_until: Some(at(3600.0)),
         slot: Some(SlotStatus { held: Some(text()), reason: Some(why()) }),
         start_expected_at: None,
         start_delay_seconds: None,

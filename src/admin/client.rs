@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use reqwest::{Response, Url};
 
+use super::order::Order;
 use super::table::{self, Columns};
 use crate::exchange::client::base_client;
 use crate::system::exit::Exit;
@@ -48,9 +49,11 @@ pub struct Shown {
     pub state: String,
 }
 
-/// `podnudge trigger`.
+/// `podnudge trigger`, `approve`, `pause` and `resume`.
 #[derive(Debug, Clone)]
-pub struct Trigger {
+pub struct Ask {
+    /// What is asked for.
+    pub order: Order,
     /// The rule's name; `None` for all rules.
     pub rule: Option<String>,
     /// The file with the bearer token, if one is required.
@@ -76,15 +79,19 @@ pub async fn show(arguments: &Status, colours: Colours) -> Result<Shown, Reason>
     Ok(Shown { text, exit, state: table::state(&json)? })
 }
 
-/// Triggers an action in a running podnudge. Returns its answer.
+/// Asks a running podnudge for something. Returns its answer.
 ///
 /// # Errors
 /// If there is no answer, or it refuses.
-pub async fn trigger(arguments: &Trigger) -> Result<String, Reason> {
+pub async fn ask(arguments: &Ask) -> Result<String, Reason> {
     let token = arguments.token_file.as_deref().map(files::secret).transpose()?;
-    let mut address = arguments.url.join("/reload").unwrap_or_else(|_| arguments.url.clone());
+    let path = arguments.order.path();
+    let mut address = arguments.url.join(path).unwrap_or_else(|_| arguments.url.clone());
     if let Some(rule) = &arguments.rule {
         address.query_pairs_mut().append_pair("rule", rule);
+    }
+    if let Order::Pause(time) = arguments.order {
+        address.query_pairs_mut().append_pair("for", &format!("{}s", time.as_secs()));
     }
     let ask = async {
         let mut request = base_client(LIMIT).build()?.post(address);

@@ -85,7 +85,7 @@ const COUNTERS: [RuleCounter; 8] = [
 /// A timestamp of a rule: its name, its help, and its value.
 type RuleTime = (&'static str, &'static str, fn(&RuleStatus) -> Option<UnixTime>);
 
-const TIMES: [RuleTime; 4] = [
+const TIMES: [RuleTime; 5] = [
     (
         "last_success_timestamp",
         "When new content was last applied, or delivered without a proof",
@@ -100,6 +100,7 @@ const TIMES: [RuleTime; 4] = [
         r.certificates_expire_at
     }),
     ("next_action_timestamp", "When the next action is due", |r| r.next_action_at),
+    ("paused_until_timestamp", "When a pause by a person ends", |r| r.paused_until),
 ];
 
 impl Collector for Snapshot {

@@ -6,6 +6,7 @@ pub mod client;
 #[path = "../../tests/fuzz/admin.rs"]
 mod fuzz;
 pub mod metrics;
+pub mod order;
 mod own_process;
 #[cfg(feature = "page")]
 pub mod page;

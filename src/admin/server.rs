@@ -30,6 +30,7 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use super::caller::Caller;
+use super::order::Order;
 #[cfg(feature = "page")]
 use super::page;
 use super::respond::{self, Answer, not_allowed, stuck, text, with_type};
@@ -52,21 +53,32 @@ const LOOP_LIMIT: Duration = Duration::from_secs(2);
 const HEADER_BYTES: usize = 8 * 1024;
 /// How many connections may wait to be accepted.
 const BACKLOG: u32 = 128;
-const RELOAD_DISABLED: &str = "POST /reload is disabled\nstart podnudge with --reload=loopback, or \
-    PODNUDGE_RELOAD=loopback, or set reload = \"loopback\" in [agent]\n";
+const RELOAD_DISABLED: &str = "POST /reload is disabled, as /approve, /pause and /resume\nstart podnudge with \
+    --reload=loopback, or PODNUDGE_RELOAD=loopback, or set reload = \"loopback\" in [agent]\n";
 
 /// A request to the loop.
 #[derive(Debug)]
 pub enum AdminRequest {
     /// Return the status of all rules.
     Status(oneshot::Sender<Status>),
-    /// Trigger an action, for one rule or for all; the reply says whether the rule exists.
-    Reload {
+    /// Do what a person asks for, for one rule or for all.
+    Order {
+        /// What that is.
+        order: Order,
         /// The rule's name.
         rule: Option<String>,
-        /// If it does not exist, the names of those that do.
-        reply: oneshot::Sender<Option<String>>,
+        /// Why it is not done, if so.
+        reply: oneshot::Sender<Option<NotDone>>,
     },
+}
+
+/// Why an order is not carried out.
+#[derive(Debug)]
+pub enum NotDone {
+    /// There is no such rule; the names of those that exist.
+    NoSuchRule(String),
+    /// There is nothing to approve.
+    NothingHeld,
 }
 
 /// What the pages are about, and whom to ask.
@@ -174,13 +186,20 @@ async fn answer<B>(
     reload: &ReloadEndpoint,
 ) -> Answer {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-    match request.uri().path() {
-        "/reload" if *reload == ReloadEndpoint::Off => text(StatusCode::NOT_FOUND, RELOAD_DISABLED),
-        "/reload" if *request.method() != Method::POST => not_allowed("POST"),
-        "/reload" => match authorize_reload(request, caller, reload) {
-            Ok(()) => trigger(request, requests).await,
+    let path = request.uri().path();
+    if let Some(order) = Order::of_path(path) {
+        if *reload == ReloadEndpoint::Off {
+            return text(StatusCode::NOT_FOUND, RELOAD_DISABLED);
+        }
+        if *request.method() != Method::POST {
+            return not_allowed("POST");
+        }
+        return match authorize_reload(request, caller, reload) {
+            Ok(()) => carry_out(order, request, requests).await,
             Err(answer) => *answer,
-        },
+        };
+    }
+    match path {
         "/" | "/metrics" | "/healthz" | "/livez" | "/readyz" | "/serving" | "/status"
             if !is_read =>
         {
@@ -261,7 +280,7 @@ fn page(status: &Status) -> Answer {
     answer
 }
 
-/// Checks that this request may trigger a reload. A browser sends the origin of a page: no web page
+/// Checks that this request may order something. A browser sends the origin of a page: no web page
 /// may do it.
 fn authorize_reload<B>(
     request: &Request<B>,
@@ -283,8 +302,7 @@ fn authorize_reload<B>(
         ReloadEndpoint::Token(file) => match has_valid_token(request, file) {
             Ok(true) => return Ok(()),
             Ok(false) => {
-                let required =
-                    "a bearer token is required\n`podnudge trigger` takes it by --token-file\n";
+                let required = "a bearer token is required\nthe commands of podnudge take it by --token-file\n";
                 let mut answer = text(StatusCode::UNAUTHORIZED, required);
                 answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
                 answer
@@ -318,20 +336,34 @@ fn has_valid_token<B>(request: &Request<B>, file: &Path) -> Result<bool, Reason>
     Ok(given.ct_eq(wanted.as_bytes()).into())
 }
 
-async fn trigger<B>(request: &Request<B>, requests: &mpsc::Sender<AdminRequest>) -> Answer {
+async fn carry_out<B>(
+    order: Order,
+    request: &Request<B>,
+    requests: &mpsc::Sender<AdminRequest>,
+) -> Answer {
     let query = request.uri().query().unwrap_or_default();
-    let rule = query.split('&').find_map(|pair| pair.strip_prefix("rule=")).map(str::to_owned);
+    let given = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name));
+    let order = match order.with_time(given("for=")) {
+        Ok(order) => order,
+        Err(Reason { message, .. }) => {
+            return text(StatusCode::BAD_REQUEST, format!("`for`: {message}\n"));
+        }
+    };
+    let rule = given("rule=").map(str::to_owned);
     let shown = shown::literal(rule.as_deref().unwrap_or_default());
-    let (reply, known) = oneshot::channel();
+    let (reply, done) = oneshot::channel();
     let asked = async {
-        requests.send(AdminRequest::Reload { rule, reply }).await.ok()?;
-        known.await.ok()
+        requests.send(AdminRequest::Order { order, rule, reply }).await.ok()?;
+        done.await.ok()
     };
     match timeout(LOOP_LIMIT, asked).await.ok().flatten() {
         Some(None) => text(StatusCode::ACCEPTED, "accepted; see /status\n"),
-        Some(Some(names)) => {
+        Some(Some(NotDone::NoSuchRule(names))) => {
             let answer = format!("there is no rule {shown}\nthe rules are {names}\n");
             text(StatusCode::NOT_FOUND, answer)
+        }
+        Some(Some(NotDone::NothingHeld)) => {
+            text(StatusCode::CONFLICT, "nothing is held\n`podnudge trigger` acts in any case\n")
         }
         None => stuck(),
     }

@@ -49,6 +49,7 @@ struct Rule {
     committed_at: Option<f64>,
     applied_at: Option<f64>,
     next_action_at: Option<f64>,
+    paused_until: Option<f64>,
     action: Option<String>,
     slot: Option<Slot>,
     start_expected_at: Option<f64>,
@@ -199,6 +200,9 @@ fn add_details(table: &mut String, rule: &Rule, now: f64, colours: Colours) {
     };
     if rule.digest_applied.is_some() && rule.digest_applied != rule.digest_on_disk {
         line("applied", &short(rule.digest_applied.as_ref()));
+    }
+    if let Some(at) = rule.paused_until {
+        line("paused", &format!("by a person, for another {}", whole_seconds(at - now)));
     }
     if let Some(at) = rule.start_expected_at {
         let wait = whole_seconds(at - now);

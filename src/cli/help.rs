@@ -54,7 +54,7 @@ A file can hold several rules, more checks (syntax of JSON, YAML and TOML, certi
 PEM, checks by URL), holds, proofs and more: see docs/configuration.md.
 
 Exit codes: 0 done, 1 something is not in sync (status), 64 wrong command line, 65 content rejected
-(once), 66 no configuration file, 69 port in use, or podnudge does not answer (status, trigger),
+(once), 66 no configuration file, 69 port in use, or podnudge does not answer (status, trigger …),
 70 bug in podnudge, 74 output could not be written, 78 wrong configuration, 79 to 124 to restart
 the pod.";
 
@@ -105,22 +105,6 @@ const USAGE: &str = "podnudge --watch PATH [OPTIONS]\n       \
 /// The command line of podnudge, with its help.
 #[must_use]
 pub fn command() -> Command {
-    let url = || {
-        text("url", "URL")
-            .default_value("http://127.0.0.1:9533")
-            .help("Where the running podnudge listens")
-    };
-    let trigger = with_usage("trigger", "podnudge trigger [OPTIONS] [RULE]")
-        .about(
-            "Make a running podnudge reload now: approve what it holds, or repeat the last action",
-        )
-        .arg(positional("rule", "RULE").help("Only this rule"))
-        .arg(url())
-        .arg(
-            text("token-file", "FILE")
-                .help("The file that holds the token, where agent.reload-token-file asks for one"),
-        )
-        .after_help(AFTER_TRIGGER);
     let status = with_usage("status", "podnudge status [OPTIONS]")
         .about("Print what a running podnudge is doing")
         .arg(url())
@@ -173,22 +157,50 @@ pub fn command() -> Command {
         .after_long_help(AFTER)
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
-        .subcommands([
-            run,
-            once,
-            check,
-            doctor,
-            presets,
-            schema,
-            status,
-            trigger,
-            install,
-            supervise(),
-        ])
+        .subcommands([run, once, check, doctor, presets, schema, status])
+        .subcommands(orders())
+        .subcommands([install, supervise()])
         .subcommands(plan())
         .subcommands(sync())
         .subcommands(compat())
         .subcommands([help, version])
+}
+
+/// What a person can ask of a running podnudge.
+fn orders() -> [Command; 4] {
+    let asks = |name: &'static str, usage: &'static str, about: &'static str| {
+        let token = "The file that holds the token, where agent.reload-token-file asks for one";
+        with_usage(name, usage)
+            .about(about)
+            .arg(positional("rule", "RULE").help("Only this rule"))
+            .arg(url())
+            .arg(text("token-file", "FILE").help(token))
+            .after_help(AFTER_TRIGGER)
+    };
+    let trigger = asks(
+        "trigger",
+        "podnudge trigger [OPTIONS] [RULE]",
+        "Make a running podnudge reload now: approve what it holds, or repeat the last action",
+    );
+    let approve = asks(
+        "approve",
+        "podnudge approve [OPTIONS] [RULE]",
+        "Let a running podnudge roll out what it holds, and nothing else",
+    );
+    let pause = asks(
+        "pause",
+        "podnudge pause [OPTIONS] [RULE]",
+        "Let a running podnudge begin no rollout for a time; rollbacks do not wait",
+    )
+    .arg(text("for", "TIME").default_value("1h").help("How long, at most 7d"));
+    let resume = asks("resume", "podnudge resume [OPTIONS] [RULE]", "End a pause before its time");
+    [trigger, approve, pause, resume]
+}
+
+fn url() -> Arg {
+    text("url", "URL")
+        .default_value("http://127.0.0.1:9533")
+        .help("Where the running podnudge listens")
 }
 
 /// Not needed in a pod.

@@ -37,7 +37,8 @@ pub use help::command;
 pub use load::{LoadError, Sources, load};
 use refusal::stop;
 
-use crate::admin::client::{Output, Status, Trigger};
+use crate::admin::client::{Ask, Output, Status};
+use crate::admin::order::Order;
 use crate::preflight::Stage;
 use crate::system::exit::{Exit, sentence};
 use crate::system::surroundings::{Pod, Server, Surroundings};
@@ -61,7 +62,7 @@ pub enum Command {
     /// Print the status of a running podnudge.
     Status(Status),
     /// Make a running podnudge reload now.
-    Trigger(Trigger),
+    Ask(Ask),
     /// Copy podnudge into this directory.
     Install(PathBuf),
     /// Print the JSON schema of the configuration file.
@@ -130,7 +131,13 @@ fn parse_own(arguments: &[OsString], environment: &Environment) -> Result<Comman
         }
         Some(("version", _)) => again([None, Some("--version".into())], environment),
         Some(("status", matches)) => status(matches).map(Command::Status),
-        Some(("trigger", matches)) => trigger(matches).map(Command::Trigger),
+        Some(("trigger", matches)) => ask(matches, Order::Trigger).map(Command::Ask),
+        Some(("approve", matches)) => ask(matches, Order::Approve).map(Command::Ask),
+        Some(("pause", matches)) => {
+            let order = value_of(matches, "for", |time| Order::HOUR.with_time(Some(time)))?;
+            ask(matches, order).map(Command::Ask)
+        }
+        Some(("resume", matches)) => ask(matches, Order::Resume).map(Command::Ask),
         Some(("schema", _)) => Ok(Command::Schema),
         Some(("presets", matches)) => presets(matches).map(Command::Presets),
         Some(("install", matches)) => Ok(Command::Install(
@@ -300,11 +307,11 @@ fn presets(matches: &ArgMatches) -> Result<String, Stop> {
     Ok(format!("{:<18} {:<14} how it reloads\n{lines}", "preset", "evidence"))
 }
 
-fn trigger(matches: &ArgMatches) -> Result<Trigger, Stop> {
+fn ask(matches: &ArgMatches, order: Order) -> Result<Ask, Stop> {
     let given = |name| matches.get_one::<OsString>(name);
     let rule = given("rule").map(|rule| rule.to_string_lossy().into_owned());
     let url = value_of(matches, "url", config::url)?;
-    Ok(Trigger { rule, token_file: given("token-file").map(PathBuf::from), url })
+    Ok(Ask { order, rule, token_file: given("token-file").map(PathBuf::from), url })
 }
 
 /// The value of an option that has a default.

@@ -83,6 +83,11 @@ pub(super) fn line(
                 .digest(digest)),
         Fact::Triggered =>
             (Info, line("triggered", "a person requested an action")),
+        Fact::Paused(time) =>
+            (Info, line("paused", "a person paused the rule: no action begins for this time")
+                .wait(*time)),
+        Fact::Resumed =>
+            (Info, line("resumed", "the pause by a person is over")),
         Fact::Published(digest) =>
             (Info, line("published", "the application reads the new content from now on")
                 .digest(digest)),

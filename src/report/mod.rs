@@ -218,6 +218,8 @@ mod tests {
             Fact::Scheduled(one, wait, Occasion::Unknown),
             Fact::Cancelled(one),
             Fact::Triggered,
+            Fact::Paused(wait),
+            Fact::Resumed,
             Fact::PublicationLost(Some(one)),
             Fact::Published(one),
             Fact::RollingBack(one, two, why()),

@@ -4,7 +4,8 @@ use tracing::{info, warn};
 
 use super::agent::Agent;
 use super::clock;
-use crate::admin::server::AdminRequest;
+use crate::admin::order::Order;
+use crate::admin::server::{AdminRequest, NotDone};
 use crate::process;
 use crate::system::stderr;
 use podnudge_core::event::{Event, RuleId};
@@ -27,7 +28,7 @@ impl Agent {
         // A client that has disconnected does not concern the loop.
         match request {
             AdminRequest::Status(reply) => drop(reply.send(self.status())),
-            AdminRequest::Reload { rule, reply } => {
+            AdminRequest::Order { order, rule, reply } => {
                 let named = |name: &String| self.config.rules.iter().position(|r| r.name == *name);
                 let known = match &rule {
                     None => Some(None),
@@ -37,12 +38,34 @@ impl Agent {
                     let all = self.config.rules.iter().map(|rule| format!("`{}`", rule.name));
                     all.collect::<Vec<_>>().join(", ")
                 };
-                _ = reply.send(if known.is_some() { None } else { Some(all()) });
-                if let Some(rule) = known {
-                    self.handle_event(Event::Trigger(rule));
+                let refused = match known {
+                    None => Some(NotDone::NoSuchRule(all())),
+                    Some(rule) => self.carry_out(order, rule),
+                };
+                _ = reply.send(refused);
+            }
+        }
+    }
+
+    /// Does what a person asks for. Returns why not, if so.
+    fn carry_out(&mut self, order: Order, rule: Option<RuleId>) -> Option<NotDone> {
+        match order {
+            Order::Trigger => self.handle_event(Event::Trigger(rule)),
+            Order::Pause(time) => self.handle_event(Event::Pause(rule, Some(time))),
+            Order::Resume => self.handle_event(Event::Pause(rule, None)),
+            Order::Approve => {
+                let is_held =
+                    |id: &RuleId| rule.is_none_or(|rule| rule == *id) && self.core.is_held(*id);
+                let held: Vec<RuleId> = (0..self.rules.len()).map(RuleId).filter(is_held).collect();
+                if held.is_empty() {
+                    return Some(NotDone::NothingHeld);
+                }
+                for rule in held {
+                    self.handle_event(Event::Trigger(Some(rule)));
                 }
             }
         }
+        None
     }
 
     /// The status of the core, with the target processes that run now, and the log's losses.

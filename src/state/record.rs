@@ -166,6 +166,7 @@ mod tests {
             halts: vec![SavedHalt { digest: one, reason: reason("it ended") }],
             drained_since: Some(at(65)),
             pod: Some("12-ab".to_owned()),
+            paused_until: Some(at(500)),
         }
     }
 

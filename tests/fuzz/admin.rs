@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::client::{self, Trigger};
+use super::client::{self, Ask};
+use super::order::Order;
 use super::process_metrics::OwnProcess;
-use super::server::{AdminRequest, Serves, connection};
+use super::server::{AdminRequest, NotDone, Serves, connection};
 use super::table::Columns;
 use super::{metrics, table};
 use crate::fuzz::{
@@ -58,6 +59,7 @@ fn status(rule: &str, path: &str, target: &str) -> Status {
         succeeded_at: None,
         certificates_expire_at: None,
         next_action_at: Some(at(1_700_000_112)),
+        paused_until: Some(at(1_700_003_600)),
         slot: Some(SlotStatus { held: None, reason: Some(Reason::new(SECRET)) }),
         start_expected_at: Some(at(1_700_000_120)),
         start_delay_seconds: Some(20),
@@ -110,6 +112,9 @@ const REQUESTS: &[&str] = &[
     "bPOST /reload?rule=app HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n",
     "cPOST /reload HTTP/1.1\r\nhost: localhost\r\norigin: http://evil.example\r\n\r\n",
     "dPOST /reload HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer s3cret\r\n\r\n",
+    "bPOST /pause?rule=app&for=1h HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "bPOST /pause?for=9y HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    "bPOST /approve HTTP/1.1\r\nhost: localhost\r\n\r\n",
     "dGET /status HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer s3cre\r\n\r\n",
     "cGET /metrics HTTP/1.1\r\nhost: localhost\r\naccept: application/openmetrics-text\r\nconnection: close\r\n\r\n",
     "cHEAD /readyz HTTP/1.0\r\n\r\n",
@@ -156,10 +161,11 @@ fn a_request_to_the_admin_port_gets_what_its_sender_may_see() {
                 while let Some(request) = requests.recv().await {
                     match request {
                         AdminRequest::Status(reply) => drop(reply.send(status("app", "/a", "b"))),
-                        AdminRequest::Reload { rule, reply } => {
+                        AdminRequest::Order { order: _, rule, reply } => {
                             reloads.set(reloads.get() + 1);
                             let is_known = rule.is_none_or(|rule| rule == "app");
-                            _ = reply.send((!is_known).then(|| "`app`".to_owned()));
+                            let names = || NotDone::NoSuchRule("`app`".to_owned());
+                            _ = reply.send((!is_known).then(names));
                         }
                     }
                 }
@@ -292,10 +298,10 @@ fn an_answer_to_the_client_controls_no_terminal() {
                 loopback::answer(&listener, input, 1).await;
                 loopback::answer(&listener, input, 2).await;
             };
-            let trigger = Trigger { rule: Some("a b".to_owned()), token_file: None, url };
-            let ask = async {
-                (client::show(&asked, Colours::Off).await, client::trigger(&trigger).await)
-            };
+            let (order, rule) = (Order::HOUR, Some("a b".to_owned()));
+            let asks = Ask { order, rule, token_file: None, url };
+            let ask =
+                async { (client::show(&asked, Colours::Off).await, client::ask(&asks).await) };
             let ((), (shown, triggered)) = tokio::join!(answers, ask);
             let mut seen = match shown {
                 Ok(shown) => {

@@ -71,6 +71,8 @@ pub enum Event {
     Expected(Option<Expected>),
     /// A person requests an action now, for one rule or for all.
     Trigger(Option<RuleId>),
+    /// A person pauses one rule or all for this long, in place of an earlier pause; `None` ends it.
+    Pause(Option<RuleId>, Option<Duration>),
     /// podnudge is stopping: start no new action.
     Stop,
 }

@@ -70,6 +70,10 @@ pub enum Fact {
     Cancelled(Digest),
     /// A person triggered the rule.
     Triggered,
+    /// A person paused the rule for this long: no rollout begins.
+    Paused(Duration),
+    /// The pause is over, or a person has ended it.
+    Resumed,
     /// The content was published: the application reads it when it starts or reloads.
     Published(Digest),
     /// The publish directory contains this digest, or nothing, instead of what podnudge published.

@@ -51,6 +51,8 @@ pub(super) struct Conditions<'a> {
     /// When the budget allows the next restart.
     pub(super) restart_at: Moment,
     pub(super) is_paused_by_key: bool,
+    /// Until when a person has paused the rule.
+    pub(super) paused_until: Option<Moment>,
     /// Whether the candidate can supersede the rule's current rollout.
     pub(super) rollout: Supersedable,
     /// Whether the rule may act, as far as the other replicas are concerned.
@@ -169,6 +171,10 @@ fn held(
     let hold = &ctx.policy.gate.hold;
     if ctx.policy.rollout.is_restart && ctx.restart_at > at {
         return Some((Some(ctx.restart_at), budget_exhausted(ctx.policy)));
+    }
+    if let Some(until) = ctx.paused_until.filter(|until| *until > at) {
+        let reason = Reason::new("paused by a person");
+        return Some((Some(until), reason.hint("`podnudge resume` ends it")));
     }
     if hold.approval.is_some() {
         return Some((None, needs_approval("", ctx.policy)));

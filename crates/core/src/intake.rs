@@ -48,6 +48,8 @@ pub(crate) struct Intake {
     trigger: Trigger,
     /// The digest that a person approved last.
     approved: Option<Digest>,
+    /// Until when a person has paused the rule.
+    paused_until: Option<Moment>,
     changed: ChangedKeys,
     /// The gaps in the observation of the volumes when the last action began.
     gaps: Gaps,
@@ -66,6 +68,7 @@ impl Intake {
             candidate: None,
             trigger: Trigger::None,
             approved: None,
+            paused_until: None,
             changed: ChangedKeys::default(),
             gaps: Gaps::default(),
             certificates: (None, None),
@@ -109,8 +112,30 @@ impl Intake {
     }
 }
 
-/// Triggers and approvals.
+/// Triggers, approvals and pauses.
 impl Intake {
+    /// Until when a person has paused the rule.
+    pub(crate) fn paused_until(&self) -> Option<Moment> {
+        self.paused_until
+    }
+
+    /// Sets or ends a pause. After it, the replicas that it held are spread anew.
+    pub(crate) fn pause(&mut self, until: Option<Moment>) {
+        self.paused_until = until;
+        if let Some(candidate) = &mut self.candidate {
+            candidate.unschedule();
+        }
+    }
+
+    /// Ends a pause that is over. Returns whether there was one.
+    pub(crate) fn end_pause(&mut self, now: Moment) -> bool {
+        let is_over = self.paused_until.is_some_and(|until| until <= now);
+        if is_over {
+            self.pause(None);
+        }
+        is_over
+    }
+
     /// A person asks for an action now.
     pub(crate) fn trigger(&mut self, now: Moment) {
         self.trigger = Trigger::Unbound(now);

@@ -166,6 +166,14 @@ impl Core {
                     rule.trigger(now, &mut self.commands);
                 }
             }
+            Event::Pause(Some(rule), time) => {
+                self.with_rule(rule, |rule, out| rule.pause(now, time, out));
+            }
+            Event::Pause(None, time) => {
+                for rule in &mut self.rules {
+                    rule.pause(now, time, &mut self.commands);
+                }
+            }
             Event::Stop => {
                 for rule in &mut self.rules {
                     rule.stop();
@@ -309,6 +317,12 @@ impl Core {
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.rules.iter().all(Rule::is_stopped)
+    }
+
+    /// Whether the content of a rule waits for something that a person can end by a trigger.
+    #[must_use]
+    pub fn is_held(&self, rule: RuleId) -> bool {
+        self.rules.get(rule.0).is_some_and(|rule| rule.is_held(self.now))
     }
 
     /// The content of a rule's volumes, if its last scan has found all of them.

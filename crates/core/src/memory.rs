@@ -36,6 +36,8 @@ pub struct Memory {
     pub drained_since: Option<Moment>,
     /// The UID of the pod that this is about, for a rule that evicts it.
     pub pod: Option<String>,
+    /// Until when a person has paused the rule.
+    pub paused_until: Option<Moment>,
 }
 
 impl Memory {
@@ -48,7 +50,8 @@ impl Memory {
     pub fn moments_mut(&mut self) -> impl Iterator<Item = &mut Moment> {
         let rollout = self.rollout.as_mut().map(SavedRollout::moments_mut);
         let baked = self.slot.as_mut().and_then(SavedSlot::baked_at_mut);
-        let single = [self.last_action.as_mut(), self.drained_since.as_mut(), baked];
+        let paused = self.paused_until.as_mut();
+        let single = [self.last_action.as_mut(), self.drained_since.as_mut(), baked, paused];
         let ends = (self.ends.count > 0).then_some(&mut self.ends.start);
         let restarts = self.restarts.iter_mut();
         restarts
@@ -69,9 +72,9 @@ impl Memory {
     /// has read at its start what was rolled out.
     #[must_use]
     pub(super) fn in_new_pod(self) -> Self {
-        let Self { restarts, last_action, rollout, slot, pod, .. } = self;
+        let Self { restarts, last_action, rollout, slot, pod, paused_until, .. } = self;
         let rollout = rollout.map(SavedRollout::in_new_pod);
-        Self { restarts, last_action, rollout, slot, pod, ..Self::default() }
+        Self { restarts, last_action, rollout, slot, pod, paused_until, ..Self::default() }
     }
 
     /// What the application ran; `None` if that was never known, because podnudge published.

@@ -192,6 +192,9 @@ pub struct RuleStatus {
     pub certificates_expire_at: Option<UnixTime>,
     /// When the next action is due.
     pub next_action_at: Option<UnixTime>,
+    /// Until when a person has paused the rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused_until: Option<UnixTime>,
     /// The slot of the rule, where replicas share slots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slot: Option<SlotStatus>,

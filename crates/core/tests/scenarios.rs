@@ -355,6 +355,8 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "kubelet-writes" => world.tell(Event::Expected(Some(expected(words, place)))),
         "kubelet-writes-unknown" => world.tell(Event::Expected(None)),
         "trigger" => world.tell(Event::Trigger(None)),
+        "person-pauses" => world.tell(Event::Pause(None, Some(duration(rest, place)))),
+        "person-resumes" => world.tell(Event::Pause(None, None)),
         "problem" => {
             let is_blind = rest.starts_with("not mounted");
             let kind = if is_blind { ProblemKind::NotMounted } else { ProblemKind::TargetNotFound };

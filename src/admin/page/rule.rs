@@ -36,6 +36,10 @@ pub(super) fn rule(html: &mut Html, status: &Status, number: usize, rule: &RuleS
         html.put("<dt>Next %</dt><dd>in % ", &[next, &duration(at.since(now))]);
         html.put("<span class=\"quiet\">at %</span></dd>\n", &[&time(at)]);
     }
+    if let Some(at) = rule.paused_until {
+        html.put("<dt>Paused</dt><dd>by a person, for another % ", &[&duration(at.since(now))]);
+        html.put("<span class=\"quiet\">until %</span></dd>\n", &[&time(at)]);
+    }
     let open = if mark(rule) == Mark::Good { "" } else { " open" };
     html.put("</dl>\n<details%><summary>Details and recent changes</summary>\n", &[open]);
     details(html, rule, now);
@@ -65,7 +69,7 @@ fn command(html: &mut Html, pod: &PodStatus, rule: &RuleStatus, mark: Mark) {
     let (what, command) = match mark {
         _ if rule.state == State::Held => (
             "To act now",
-            format!("kubectl exec {pod} -c podnudge -- podnudge trigger {}", rule.name),
+            format!("kubectl exec {pod} -c podnudge -- podnudge approve {}", rule.name),
         ),
         Mark::Bad => ("Logs", format!("kubectl logs {pod} --all-containers --prefix --since=15m")),
         Mark::Open => ("Status", format!("kubectl exec {pod} -c podnudge -- podnudge status")),

@@ -123,6 +123,7 @@ impl Rule {
                 next_action: self.application.rate().next_action(&self.policy),
                 restart_at: self.application.rate().next_restart(now.mono, &self.policy),
                 is_paused_by_key: self.intake.source().is_paused_by_key(),
+                paused_until: self.intake.paused_until(),
                 rollout,
                 permit: self.answer_for_candidate(now, cause, candidate.digest()),
                 waits_for_other_rule: self.rule_ahead(cause).is_some(),
@@ -181,7 +182,7 @@ impl Rule {
     }
 
     /// Whether a hold or the restart budget delays the candidate.
-    pub(super) fn is_held(&self, now: Now) -> bool {
+    pub(crate) fn is_held(&self, now: Now) -> bool {
         match self.gate(now) {
             Some(Gate::Closed(Closed::Held(..)) | Gate::Claim(Some(_))) => true,
             Some(

@@ -2,6 +2,7 @@
 //! application runs; about publications, actions and the target; a trigger, and the stop.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::{Life, Rollout, Rule};
 use crate::application::Conclusion;
@@ -242,6 +243,17 @@ impl Rule {
     pub(crate) fn trigger(&mut self, now: Now, out: &mut VecDeque<Command>) {
         self.report(Fact::Triggered, out);
         self.intake.trigger(now.mono);
+    }
+
+    /// A person pauses the rule for this long, or ends the pause.
+    pub(crate) fn pause(&mut self, now: Now, time: Option<Duration>, out: &mut VecDeque<Command>) {
+        let was_paused = self.intake.paused_until().is_some();
+        self.intake.pause(time.map(|time| now.mono.after(time)));
+        match time {
+            Some(time) => self.report(Fact::Paused(time), out),
+            None if was_paused => self.report(Fact::Resumed, out),
+            None => {}
+        }
     }
 
     /// Starts no new action; an action in progress may finish.

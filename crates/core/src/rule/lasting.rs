@@ -71,6 +71,7 @@ impl Rule {
             halts: self.permit.saved_halts(),
             drained_since: self.permit.drain().began().filter(|_| has_rollout),
             pod: self.saved.pod.clone(),
+            paused_until: self.intake.paused_until(),
         }
     }
 
@@ -108,6 +109,7 @@ impl Rule {
             Some(Unfinished::RollBack(content)) => self.rollback(now, content, saved),
             None => None,
         };
+        self.intake.pause(memory.paused_until);
         self.saved.known = self.known_in_pod(now, memory.known);
         self.permit.restore(now.mono, memory.slot, &self.policy.permit);
         // Without a record, what is left unfinished may have interrupted the application.

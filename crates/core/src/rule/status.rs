@@ -54,6 +54,7 @@ impl Rule {
             succeeded_at: self.application.succeeded_at(),
             certificates_expire_at: self.intake.certificates_expire_at(),
             next_action_at: self.next_action(now).map(wall),
+            paused_until: self.intake.paused_until().map(wall),
             slot: self.policy.permit.slot.map(|_| self.permit.status(now.mono)),
             start_expected_at: self.application.rate().ends().expected_start(now.mono).map(wall),
             start_delay_seconds: self

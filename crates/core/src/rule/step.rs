@@ -6,6 +6,7 @@ use super::{Life, Rule};
 use crate::application::Trial;
 use crate::clock::{Moment, Now};
 use crate::command::Command;
+use crate::fact::Fact;
 use crate::neighbours::Neighbours;
 use crate::rollout::{Input, Rollout};
 
@@ -40,6 +41,9 @@ impl Rule {
         }
         if self.preflight.take_second(now.mono) {
             out.push_back(Command::Preflight(self.id));
+        }
+        if self.intake.end_pause(now.mono) {
+            self.report(Fact::Resumed, out);
         }
         self.choose_candidate(now, out);
         self.start_due_checks(now, out);
@@ -81,9 +85,20 @@ impl Rule {
             (self.intake.source().next_wakeup(), self.preflight.next_wakeup());
         let trial = self.application.trial().and_then(Trial::next_wakeup);
         let permit = self.permit.next_wakeup();
-        [rollout, gate, self.next_check(), source, preflight, trial, self.next_look(), permit]
-            .into_iter()
-            .flatten()
-            .min()
+        let pause = self.intake.paused_until();
+        [
+            rollout,
+            gate,
+            self.next_check(),
+            source,
+            preflight,
+            trial,
+            self.next_look(),
+            permit,
+            pause,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 }

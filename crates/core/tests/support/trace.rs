@@ -201,6 +201,8 @@ impl Trace {
                 format!("cancelled, the content is {} again", self.name(*digest))
             }
             Fact::Triggered => "triggered".to_owned(),
+            Fact::Paused(wait) => format!("paused for {}", time(*wait)),
+            Fact::Resumed => "resumed".to_owned(),
             Fact::Published(digest) => format!("published {}", self.name(*digest)),
             Fact::PublicationLost(_) => "the publication is lost".to_owned(),
             Fact::RollingBack(bad, good, reason) => {
@@ -345,6 +347,8 @@ fn reach(command: &Command) -> Reach {
         | Fact::SlotLost(_)
         | Fact::ReadinessUnknown(_)
         | Fact::Triggered
+        | Fact::Paused(_)
+        | Fact::Resumed
         | Fact::PublicationLost(_)
         | Fact::Held(..)
         | Fact::Preflight(_)

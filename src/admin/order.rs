@@ -1,0 +1,57 @@
+//! What a person can ask of a running podnudge: `podnudge trigger`, `approve`, `pause` and `resume`, and the paths of
+//! their requests. Pure.
+
+use std::time::Duration;
+
+use podnudge_config::bounded_duration;
+use podnudge_core::reason::Reason;
+
+/// The shortest and the longest pause.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_hours(24 * 7));
+
+/// What a person asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Act now, whatever is held, and even if nothing has changed.
+    Trigger,
+    /// Roll out what is held.
+    Approve,
+    /// Begin no rollout for this long.
+    Pause(Duration),
+    /// End the pause.
+    Resume,
+}
+
+impl Order {
+    /// The pause, unless another time is given.
+    pub const HOUR: Self = Self::Pause(Duration::from_hours(1));
+
+    /// That of a request to this path.
+    pub(super) fn of_path(path: &str) -> Option<Self> {
+        [Self::Trigger, Self::Approve, Self::HOUR, Self::Resume]
+            .into_iter()
+            .find(|order| order.path() == path)
+    }
+
+    pub(super) fn path(self) -> &'static str {
+        match self {
+            Self::Trigger => "/reload",
+            Self::Approve => "/approve",
+            Self::Pause(_) => "/pause",
+            Self::Resume => "/resume",
+        }
+    }
+
+    /// The same, for this time if it is a pause.
+    ///
+    /// # Errors
+    /// If that is not a time from 1 s to a week.
+    pub fn with_time(self, time: Option<&str>) -> Result<Self, Reason> {
+        match (self, time) {
+            (Self::Pause(_), Some(time)) => {
+                bounded_duration(time, PAUSE.0, PAUSE.1).map(Self::Pause)
+            }
+            _ => Ok(self),
+        }
+    }
+}
