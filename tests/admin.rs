@@ -209,7 +209,57 @@ fn a_person_pauses_resumes_and_approves() {
     scene.agent.wait_for("held", 2);
     assert_eq!(ask(&["resume"]).0, Some(0));
     scene.agent.wait_for(ROLLED_OUT, 2);
-    assert!(!scene.send("GET", "/metrics", "").contains("podnudge_paused_until_timestamp_seconds{"));
+    assert!(
+        !scene.send("GET", "/metrics", "").contains("podnudge_paused_until_timestamp_seconds{")
+    );
+}
+
+/// The socket of podnudge's own container needs neither a port nor a setting. The other containers of the pod can connect
+/// to it, and get no answer.
+#[test]
+fn people_in_the_container_of_podnudge_need_no_port_and_no_setting() {
+    in_network!();
+    let scene = Pod::new().mounted_at("/etc/app");
+    let mut container =
+        scene.contained(&["sh", "-c", "podnudge=$0; \"$podnudge\" \"$@\" & echo $!; wait"]);
+    container.arg(env!("CARGO_BIN_EXE_podnudge")).args(["--listen", "off", "--log", "json"]);
+    container.args(["--watch", "/etc/app", "--exec", "true"]);
+    let agent = Agent::spawn_until("baseline|scheduled|fresh", scene.folder.path(), container);
+    let enter = |podnudge: &[&str]| {
+        let target = agent.pid().to_string();
+        let mut entered = command("nsenter");
+        entered
+            .args(["--mount", "--target", &target])
+            .arg(env!("CARGO_BIN_EXE_podnudge"))
+            .args(podnudge);
+        entered.output().unwrap()
+    };
+    let text = |output: &std::process::Output| {
+        String::from_utf8([output.stdout.clone(), output.stderr.clone()].concat()).unwrap()
+    };
+    let status = enter(&["status"]);
+    assert!(text(&status).contains("default"), "{}", text(&status));
+    let paused = enter(&["pause"]);
+    assert_eq!(text(&paused), "accepted; see /status\n");
+    agent.wait_for("paused", 1);
+    assert_eq!(enter(&["resume"]).status.code(), Some(0));
+    agent.wait_for("resumed", 1);
+
+    // Another container does not find it, and is not answered if it takes the name.
+    let other = scene.contained(&[env!("CARGO_BIN_EXE_podnudge"), "trigger"]).output().unwrap();
+    assert_eq!(other.status.code(), Some(69));
+    let sockets = fs::read_to_string("/proc/net/unix").unwrap();
+    let name = sockets.split_once("@podnudge-in-").unwrap().1.lines().next().unwrap();
+    let ask = "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect('\\0podnudge-in-' + sys.argv[1])\n\
+               s.sendall(b'POST /reload HTTP/1.1\\r\\nhost: localhost\\r\\n\\r\\n')\nprint(len(s.recv(100)))\n";
+    let asked = scene.contained(&["python3", "-c", ask, name]).output().unwrap();
+    assert!(
+        !text(&asked).contains("accepted")
+            && !text(&asked).starts_with(|c: char| ('1'..='9').contains(&c)),
+        "{}",
+        text(&asked)
+    );
+    assert_eq!(agent.count("triggered"), 0, "{}", agent.log());
 }
 
 /// Sends a request from one address to another.

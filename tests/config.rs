@@ -561,49 +561,6 @@ fn an_approval_before_checks_that_give_content_to_nobody_causes_a_warning() {
     assert_eq!(warnings("http = \"http://localhost:2019/adapt\""), (true, 0));
 }
 
-/// The hint of `held` does not ask for a setting that is there.
-#[test]
-fn the_hint_of_a_hold_says_how_to_approve_here() {
-    let hint = |agent: &str| {
-        let file = format!(
-            "[agent]\n{agent}\n[[rule]]\nwatch = \"/a\"\nhttp.url = \"http://localhost/\"\n\
-             hold.approve-before = \"rollout\"\n"
-        );
-        let (config, _) = config::parse("c.toml", &file, &Overrides::default(), None).unwrap();
-        config.rules[0].settings.hold.how_to_approve
-    };
-    assert!(hint("").contains("which needs `reload = \"loopback\"`"), "{}", hint(""));
-    let hup = "or send podnudge itself HUP";
-    let loopback = hint("reload = \"loopback\"");
-    assert_eq!(loopback, format!("run `podnudge trigger`, {hup}"));
-    let token = hint("reload-token-file = \"/token\"");
-    assert_eq!(token, format!("send `POST /reload` with the token, {hup}"));
-}
-
-#[test]
-fn approve_without_post_reload_causes_a_warning() {
-    let rule = "[[rule]]\nwatch = \"/a\"\nhttp.url = \"http://localhost/\"\n\
-                [rule.hold]\napprove-before = \"rollout\"\n";
-    let warnings = |agent: &str| {
-        let file = format!("{agent}{rule}");
-        let (_, warnings) = config::parse("c.toml", &file, &Overrides::default(), None).unwrap();
-        warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
-    };
-    let warned = warnings("");
-    assert!(
-        warned.len() == 1 && warned[0].starts_with("c.toml:5:1: `approve-before` waits"),
-        "{warned:?}"
-    );
-    for way in [
-        "`reload = \"loopback\"` in `[agent]`",
-        "`--reload=loopback`",
-        "`PODNUDGE_RELOAD=loopback`",
-    ] {
-        assert!(warned[0].contains(way), "{warned:?}");
-    }
-    assert!(warnings("[agent]\nreload = \"loopback\"\n").is_empty());
-}
-
 /// A file with every setting, a typical file, and a minimal one.
 const GOOD: [(&str, &str); 3] = [
     ("everything", include_str!("good/everything.toml")),

@@ -1,4 +1,4 @@
-//! Who sends a request: a process of the pod, or anybody who reaches the port.
+//! Who sends a request: a process of podnudge's container or of the pod, or anybody who reaches the port.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -7,6 +7,8 @@ use hyper::header::HeaderValue;
 /// Who sends a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Caller {
+    /// A process of podnudge's own container.
+    Container,
     /// A process of the pod, or a person who has forwarded the port.
     Pod,
     /// Anybody who reaches the port.
@@ -29,7 +31,7 @@ impl Caller {
     /// its site resolves to 127.0.0.1; but that name is in the request.
     pub(super) fn by_name(self, host: Option<&HeaderValue>) -> Self {
         let is_own = host.is_none_or(|host| host.to_str().is_ok_and(is_address_or_localhost));
-        if is_own { self } else { Self::Anybody }
+        if is_own || self == Self::Container { self } else { Self::Anybody }
     }
 }
 

@@ -5,14 +5,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reqwest::{Response, Url};
+use reqwest::{Client, Response, Url};
 
 use super::order::Order;
 use super::table::{self, Columns};
 use crate::exchange::client::base_client;
 use crate::system::exit::Exit;
 use crate::system::files;
-use podnudge_config::Listen;
+use crate::system::own_socket;
+use podnudge_config::{Listen, url as url_of};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown::{self, Colours};
 
@@ -23,8 +24,8 @@ pub struct Status {
     pub output: Output,
     /// Print it again each time that it has changed.
     pub watch: bool,
-    /// The admin listener, without a path.
-    pub url: Url,
+    /// The admin listener, without a path; the podnudge of this container if it is not given.
+    pub url: Option<Url>,
 }
 
 /// What `podnudge status` prints.
@@ -58,10 +59,12 @@ pub struct Ask {
     pub rule: Option<String>,
     /// The file with the bearer token, if one is required.
     pub token_file: Option<PathBuf>,
-    /// The admin listener, without a path.
-    pub url: Url,
+    /// The admin listener, without a path; the podnudge of this container if it is not given.
+    pub url: Option<Url>,
 }
 
+/// Where podnudge listens unless `listen` says otherwise.
+const USUAL: &str = "http://127.0.0.1:9533";
 const LIMIT: Duration = Duration::from_secs(5);
 /// The most bytes of an answer. The status of a rule takes some KiB.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
@@ -71,7 +74,7 @@ const MOST_BYTES: usize = 4 * 1024 * 1024;
 /// # Errors
 /// If there is no answer, or another program answers.
 pub async fn show(arguments: &Status, colours: Colours) -> Result<Shown, Reason> {
-    let json = status(&arguments.url).await?;
+    let json = status(&Podnudge::find(arguments.url.as_ref()).await?).await?;
     let columns = if arguments.output == Output::Wide { Columns::All } else { Columns::Most };
     let (table, is_right) = table::render(&json, columns, colours)?;
     let exit = if is_right { Exit::Ok } else { Exit::NotInSync };
@@ -85,8 +88,8 @@ pub async fn show(arguments: &Status, colours: Colours) -> Result<Shown, Reason>
 /// If there is no answer, or it refuses.
 pub async fn ask(arguments: &Ask) -> Result<String, Reason> {
     let token = arguments.token_file.as_deref().map(files::secret).transpose()?;
-    let path = arguments.order.path();
-    let mut address = arguments.url.join(path).unwrap_or_else(|_| arguments.url.clone());
+    let podnudge = Podnudge::find(arguments.url.as_ref()).await?;
+    let mut address = podnudge.at(arguments.order.path());
     if let Some(rule) = &arguments.rule {
         address.query_pairs_mut().append_pair("rule", rule);
     }
@@ -94,14 +97,14 @@ pub async fn ask(arguments: &Ask) -> Result<String, Reason> {
         address.query_pairs_mut().append_pair("for", &format!("{}s", time.as_secs()));
     }
     let ask = async {
-        let mut request = base_client(LIMIT).build()?.post(address);
+        let mut request = podnudge.client()?.post(address);
         if let Some(token) = token {
             request = request.bearer_auth(token);
         }
         let answer = request.send().await?;
         Ok((answer.status(), read(answer).await?))
     };
-    let (status, text) = ask.await.map_err(|error| no_answer(&arguments.url, error))?;
+    let (status, text) = ask.await.map_err(|error| no_answer(&podnudge.url, error))?;
     let text = shown::message(&text);
     if status.is_success() {
         return Ok(text);
@@ -136,17 +139,49 @@ impl From<reqwest::Error> for AnswerError {
     }
 }
 
-/// The status as JSON. `url` is the admin listener's, without a path.
+/// Where the podnudge is that is asked.
+struct Podnudge {
+    /// Its port, without a path.
+    url: Url,
+    /// Its socket, if it runs in this container.
+    socket: Option<PathBuf>,
+}
+
+impl Podnudge {
+    /// The one at this URL; without one, the podnudge of this container, or that of the pod at its usual port.
+    ///
+    /// # Errors
+    /// Never, because the usual port is valid.
+    async fn find(url: Option<&Url>) -> Result<Self, Reason> {
+        Ok(match url {
+            Some(url) => Self { url: url.clone(), socket: None },
+            None => Self { url: url_of(USUAL)?, socket: own_socket::path_of_running().await },
+        })
+    }
+
+    fn at(&self, path: &str) -> Url {
+        self.url.join(path).unwrap_or_else(|_| self.url.clone())
+    }
+
+    fn client(&self) -> Result<Client, reqwest::Error> {
+        let client = base_client(LIMIT);
+        match &self.socket {
+            Some(socket) => client.unix_socket(socket.clone()).build(),
+            None => client.build(),
+        }
+    }
+}
+
+/// The status as JSON.
 ///
 /// # Errors
 /// If there is no answer, or another program answers.
-async fn status(url: &Url) -> Result<String, Reason> {
+async fn status(podnudge: &Podnudge) -> Result<String, Reason> {
     let ask = async {
-        let client = base_client(LIMIT).build()?;
-        let address = url.join("/status").unwrap_or_else(|_| url.clone());
-        read(client.get(address).send().await?.error_for_status()?).await
+        let answer = podnudge.client()?.get(podnudge.at("/status")).send().await?;
+        read(answer.error_for_status()?).await
     };
-    ask.await.map_err(|error| no_answer(url, error))
+    ask.await.map_err(|error| no_answer(&podnudge.url, error))
 }
 
 /// Whether a podnudge listens at this address.
@@ -159,7 +194,7 @@ pub(crate) async fn is_podnudge(listen: Listen) -> bool {
     };
     let url = format!("http://{}", SocketAddr::new(local, address.port()));
     let Ok(url) = url.parse() else { return false };
-    status(&url)
+    status(&Podnudge { url, socket: None })
         .await
         .is_ok_and(|status| table::render(&status, Columns::Most, Colours::Off).is_ok())
 }
@@ -173,5 +208,5 @@ fn no_answer(url: &Url, error: AnswerError) -> Reason {
         AnswerError::TooLarge => format!("its answer is longer than {} MiB", MOST_BYTES >> 20),
     };
     Reason::new(format!("cannot reach podnudge at {shown}: {what}"))
-        .hint("run it in podnudge's own container, and give its listen address by --url if that is not the default")
+        .hint("run it in podnudge's own container, or give its listen address by --url")
 }

@@ -1,5 +1,6 @@
 //! The admin port, and its client for `podnudge status` and `podnudge trigger`.
 
+pub mod bind;
 mod caller;
 pub mod client;
 #[cfg(test)]

@@ -7,8 +7,7 @@
 //! renders nothing in advance. If the loop does not answer, podnudge is not alive.
 
 use std::convert::Infallible;
-use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -22,9 +21,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustix::io::Errno;
 use subtle::ConstantTimeEq as _;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tracing::warn;
@@ -39,9 +38,9 @@ use super::sync;
 #[cfg(feature = "cluster")]
 pub use super::sync::AskStatus;
 use super::{metrics, own_process};
-use crate::system::exit::chain;
 use crate::system::files;
-use podnudge_config::{Listen, ReloadEndpoint};
+use crate::system::own_socket;
+use podnudge_config::ReloadEndpoint;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 use podnudge_core::status::Status;
@@ -51,10 +50,8 @@ const HEADER_LIMIT: Duration = Duration::from_secs(2);
 /// How long the loop may take to answer before it counts as stuck.
 const LOOP_LIMIT: Duration = Duration::from_secs(2);
 const HEADER_BYTES: usize = 8 * 1024;
-/// How many connections may wait to be accepted.
-const BACKLOG: u32 = 128;
-const RELOAD_DISABLED: &str = "POST /reload is disabled, as /approve, /pause and /resume\nstart podnudge with \
-    --reload=loopback, or PODNUDGE_RELOAD=loopback, or set reload = \"loopback\" in [agent]\n";
+const RELOAD_DISABLED: &str = "POST /reload is disabled, as /approve, /pause and /resume\nrun `podnudge trigger` in \
+    podnudge's own container; or start it with --reload=loopback, or PODNUDGE_RELOAD=loopback\n";
 
 /// A request to the loop.
 #[derive(Debug)]
@@ -91,73 +88,32 @@ pub enum Serves {
     Sync(mpsc::Sender<AskStatus>),
 }
 
-/// Why the listener cannot be opened.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}")]
-pub struct BindError {
-    address: SocketAddr,
-    source: io::Error,
+/// A connection to one of podnudge's listeners.
+#[derive(Debug)]
+pub enum Accepted {
+    /// To the port, from this address.
+    Port(TcpStream, SocketAddr),
+    /// To the socket for podnudge's own container.
+    OwnSocket(UnixStream),
 }
 
-impl BindError {
-    /// The error with a hint.
-    #[must_use]
-    pub fn reason(&self) -> Reason {
-        let reason = Reason::new(chain(self));
-        let port = self.address.port();
-        match self.source.kind() {
-            io::ErrorKind::AddrInUse => reason.hint(format!(
-                "the containers of a pod share their ports: something in it, perhaps another podnudge, uses {port}; set listen to another port, or to `off`"
-            )),
-            io::ErrorKind::PermissionDenied => reason.hint(format!(
-                "port {port} needs root; choose a port from 1024 on"
-            )),
-            io::ErrorKind::AddrNotAvailable => {
-                reason.hint("the address does not belong to this pod; use `[::]` or `127.0.0.1`")
-            }
-            _ => reason,
-        }
-    }
-}
+/// A connection of either kind. One type, because each would cost tens of KiB of the binary.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
-/// Opens the listener. Must be called inside a tokio runtime.
-///
-/// # Errors
-/// If the address cannot be used.
-pub fn bind(listen: Listen) -> Result<Option<TcpListener>, BindError> {
-    let address = match listen {
-        Listen::Off => return Ok(None),
-        Listen::Default(address) | Listen::Explicit(address) => address,
-    };
-    let opened = match open(address) {
-        Err(error) if address.ip() == Ipv6Addr::UNSPECIFIED && is_without_ipv6(&error) => {
-            open(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())))
-        }
-        opened => opened,
-    };
-    opened.map(Some).map_err(|source| BindError { address, source })
-}
-
-fn open(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv6() { TcpSocket::new_v6() } else { TcpSocket::new_v4() }?;
-    if address.is_ipv6() {
-        // Otherwise `net.ipv6.bindv6only` decides whether `::` serves IPv4, too.
-        rustix::net::sockopt::set_ipv6_v6only(&socket, false)?;
-    }
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
-}
-
-/// Whether IPv6 is disabled in the kernel (`ipv6.disable=1`), or has no address to bind to.
-fn is_without_ipv6(error: &io::Error) -> bool {
-    let errno = Errno::from_io_error(error);
-    matches!(errno, Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL))
-}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 /// Serves one connection.
-pub async fn connection(stream: TcpStream, peer: SocketAddr, serves: Serves) {
-    let caller = Caller::of(peer, stream.local_addr().ok());
+pub async fn connection(accepted: Accepted, serves: Serves) {
+    let (stream, caller): (Box<dyn Stream>, _) = match accepted {
+        Accepted::Port(stream, peer) => {
+            let caller = Caller::of(peer, stream.local_addr().ok());
+            (Box::new(stream), caller)
+        }
+        Accepted::OwnSocket(stream) if own_socket::is_of_own_container(&stream) => {
+            (Box::new(stream), Caller::Container)
+        }
+        Accepted::OwnSocket(_) => return,
+    };
     let service = service_fn(|request: Request<Incoming>| {
         let serves = &serves;
         let caller = caller.by_name(request.headers().get(HOST));
@@ -188,7 +144,7 @@ async fn answer<B>(
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let path = request.uri().path();
     if let Some(order) = Order::of_path(path) {
-        if *reload == ReloadEndpoint::Off {
+        if *reload == ReloadEndpoint::Off && caller != Caller::Container {
             return text(StatusCode::NOT_FOUND, RELOAD_DISABLED);
         }
         if *request.method() != Method::POST {
@@ -212,7 +168,7 @@ async fn answer<B>(
             match status(requests).await {
                 Some(status) => {
                     // The metrics have no reasons, and the digests that the configuration allows.
-                    let is_for_all = path == "/metrics" || caller == Caller::Pod;
+                    let is_for_all = path == "/metrics" || caller != Caller::Anybody;
                     let sees_all = is_for_all || has_token(request, reload);
                     let status = if sees_all { status } else { status.for_anybody() };
                     show(path, request, &status)
@@ -292,6 +248,9 @@ fn authorize_reload<B>(
             StatusCode::FORBIDDEN,
             "requests from web pages are not allowed\n",
         )));
+    }
+    if caller == Caller::Container {
+        return Ok(());
     }
     let refused = match reload {
         ReloadEndpoint::Off => text(StatusCode::NOT_FOUND, "POST /reload is disabled\n"),

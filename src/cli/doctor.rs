@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::admin::{client, server};
+use crate::admin::{bind, client};
 #[cfg(feature = "cluster")]
 use crate::cluster::{self, Api};
 use crate::preflight::{Addresses, Stage, preflight, still_starting};
@@ -171,7 +171,7 @@ fn pod_unknown(_: &Config, _: &Rule, _: &Pod) -> Option<Problem> {
 /// Tries the admin address. A podnudge that already runs there is no problem.
 async fn port_taken(config: &Config) -> Option<Problem> {
     let listen = config.agent.listen();
-    let reason = server::bind(listen).err()?.reason();
+    let reason = bind::bind(listen).err()?.reason();
     if client::is_podnudge(listen).await {
         return None;
     }

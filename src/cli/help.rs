@@ -77,9 +77,9 @@ Exit codes: 0 nothing is wrong, 1 something is, 64 wrong command line, 66 no con
 In a pod: kubectl exec POD -c podnudge -- podnudge doctor --watch /etc/app --signal HUP";
 
 const AFTER_TRIGGER: &str = "\
-The running podnudge needs --reload=loopback or PODNUDGE_RELOAD=loopback; or, in the [agent] of its
-file, reload = \"loopback\" or reload-token-file. Exit codes: 0 accepted, 69 podnudge does not
-answer, or refuses.";
+In podnudge's own container it needs no setting: kubectl exec POD -c podnudge -- podnudge … For
+others, start podnudge with --reload=loopback, or with reload-token-file in the [agent] of its file.
+Exit codes: 0 accepted, 69 podnudge does not answer, or refuses.";
 
 const AFTER_SCHEMA: &str = "\
 Editors with a language server for TOML (Taplo, Even Better TOML) take it from the first line of the
@@ -198,9 +198,7 @@ fn orders() -> [Command; 4] {
 }
 
 fn url() -> Arg {
-    text("url", "URL")
-        .default_value("http://127.0.0.1:9533")
-        .help("Where the running podnudge listens")
+    text("url", "URL").help("Where the running podnudge listens, if not in this container")
 }
 
 /// Not needed in a pod.

@@ -29,6 +29,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ArgMatches;
+use reqwest::Url;
 
 #[cfg(feature = "plan")]
 pub use completion::script;
@@ -195,7 +196,7 @@ fn status(matches: &ArgMatches) -> Result<Status, Stop> {
         },
     };
     let watch = matches.get_flag("watch");
-    Ok(Status { output, watch, url: value_of(matches, "url", config::url)? })
+    Ok(Status { output, watch, url: url_of(matches)? })
 }
 
 /// The identity of this replica, for the jitter: the pod's UID or name from the downward API, else the host name,
@@ -310,8 +311,17 @@ fn presets(matches: &ArgMatches) -> Result<String, Stop> {
 fn ask(matches: &ArgMatches, order: Order) -> Result<Ask, Stop> {
     let given = |name| matches.get_one::<OsString>(name);
     let rule = given("rule").map(|rule| rule.to_string_lossy().into_owned());
-    let url = value_of(matches, "url", config::url)?;
+    let url = url_of(matches)?;
     Ok(Ask { order, rule, token_file: given("token-file").map(PathBuf::from), url })
+}
+
+/// Where the running podnudge listens, if that is given.
+fn url_of(matches: &ArgMatches) -> Result<Option<Url>, Stop> {
+    if matches.contains_id("url") {
+        value_of(matches, "url", config::url).map(Some)
+    } else {
+        Ok(None)
+    }
 }
 
 /// The value of an option that has a default.

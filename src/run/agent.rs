@@ -17,7 +17,7 @@ use super::digests::{Digests, NamingKey};
 use super::exits::ExitWatches;
 use super::facts::Facts;
 use super::pod_end::Ending;
-use super::preset_check::PresetCheck;
+use super::preset::PresetCheck;
 use super::queues::BlockingQueue;
 use crate::checks::{Attempts, LocalResult};
 use crate::preflight::Addresses;

@@ -13,7 +13,7 @@ use super::pause;
 use crate::checks;
 use crate::preflight::Stage;
 use crate::volume::scan;
-use crate::{action, preflight, process, publish, report, verify};
+use crate::{action, preflight, process, publish, verify};
 use podnudge_config::Rule;
 use podnudge_core::command::{Act, Command, Extent};
 use podnudge_core::event::{Acted, Event, Memory, Probe, RuleId, VolumeId};
@@ -184,13 +184,12 @@ impl Agent {
     fn preflight(&mut self, rule: RuleId) {
         self.choose_preset(rule);
         self.retry_state_dir(rule);
-        if self.try_preset_check(rule) {
-            return;
+        if !self.try_preset_check(rule) {
+            self.look_for_problems(rule);
         }
-        self.look_for_problems(rule);
     }
 
-    /// What the preflight does but for the check of a preset.
+    /// The preflight, after the check of the preset was tried.
     pub(super) fn look_for_problems(&mut self, rule: RuleId) {
         let Some(state) = self.rules.get_mut(rule.0) else { return };
         if state.preflight_task.as_ref().is_some_and(|task| !task.is_finished()) {
@@ -216,26 +215,6 @@ impl Agent {
                 Done::Nothing
             });
         }
-    }
-
-    /// Gives a rule without an action of its own the preset of its target's program.
-    fn choose_preset(&mut self, id: RuleId) {
-        let Some(config) = self.rule(id) else { return };
-        // The preflight reports why a preset cannot be used.
-        if let Ok(Some((rule, target))) = process::choose_preset(&self.context, &config) {
-            report::preset(&rule.name, &target, &rule.shown_actions().to_string());
-            self.change_rule(id, rule);
-            self.restore_preset_check(id);
-        }
-    }
-
-    /// Replaces a rule by one with the same name and volumes.
-    pub(super) fn change_rule(&mut self, id: RuleId, rule: Rule) {
-        let policy = Box::new(rule.policy(VolumeId(0)));
-        if let Some(state) = self.rules.get_mut(id.0) {
-            state.config = Arc::new(rule);
-        }
-        self.handle_event(Event::PolicyChanged(id, policy));
     }
 
     /// Saves what the application of a rule runs.

@@ -2,13 +2,16 @@
 //! clients that stay connected cannot block the kubelet's probes.
 
 use std::collections::VecDeque;
+use std::future::pending;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::clock;
+use crate::admin::server::Accepted;
+use crate::system::own_socket;
 
 /// How many connections are served at the same time.
 const MAX_CONNECTIONS: usize = 32;
@@ -37,18 +40,61 @@ impl Connections {
     pub(super) async fn ended(&mut self) {
         match self.tasks.join_next().await {
             Some(_) => self.order.retain(|task| !task.is_finished()),
-            None => std::future::pending().await,
+            None => pending().await,
         }
     }
 }
 
-/// Accepts the next connection; waits forever if there is no listener.
-pub(super) async fn accept(listener: Option<&TcpListener>) -> (TcpStream, SocketAddr) {
-    let Some(listener) = listener else { return std::future::pending().await };
-    loop {
-        match listener.accept().await {
-            Ok(accepted) => return accepted,
-            Err(_) => clock::sleep(ACCEPT_PAUSE).await,
+/// Where podnudge is asked, if anywhere.
+#[derive(Debug)]
+pub(super) struct Listeners {
+    port: Option<TcpListener>,
+    own_socket: Option<UnixListener>,
+}
+
+impl Listeners {
+    #[cfg(feature = "cluster")]
+    pub(super) fn of_port(port: Option<TcpListener>) -> Self {
+        Self { port, own_socket: None }
+    }
+
+    /// With the socket for podnudge's own container, unless another podnudge there has it.
+    pub(super) fn with_own_socket(port: Option<TcpListener>) -> Self {
+        Self { port, own_socket: own_socket::bind().ok() }
+    }
+
+    /// The address of the port.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.port.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// Accepts the next connection; waits forever if there is no listener.
+    pub(super) async fn accept(&self) -> Accepted {
+        let port = async {
+            match &self.port {
+                Some(port) => {
+                    port.accept().await.map(|(stream, peer)| Accepted::Port(stream, peer))
+                }
+                None => pending().await,
+            }
+        };
+        let own_socket = async {
+            match &self.own_socket {
+                Some(socket) => {
+                    socket.accept().await.map(|(stream, _)| Accepted::OwnSocket(stream))
+                }
+                None => pending().await,
+            }
+        };
+        let accepted = tokio::select! {
+            accepted = port => accepted,
+            accepted = own_socket => accepted,
+        };
+        if let Ok(accepted) = accepted {
+            accepted
+        } else {
+            clock::sleep(ACCEPT_PAUSE).await;
+            Box::pin(self.accept()).await
         }
     }
 }

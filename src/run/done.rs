@@ -44,9 +44,14 @@ impl Agent {
                 }
             }
             Done::PresetCheckBegun(rule, digest, begun) => {
-                self.preset_check_begun(rule, digest, begun);
+                if let Some(checked) = self.preset_check_begun(rule, digest, begun) {
+                    self.handle_done(Done::PresetChecked(rule, checked));
+                }
             }
-            Done::PresetChecked(rule, checked) => self.preset_checked(rule, checked),
+            Done::PresetChecked(rule, checked) => {
+                self.preset_checked(rule, checked);
+                self.look_for_problems(rule);
+            }
             Done::MayAct(act) => self.act(act),
             Done::MayEnd(rule, code, before) => self.end_with(rule, code, before),
             Done::Acted(rule, acted, baseline) => {

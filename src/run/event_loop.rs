@@ -1,13 +1,12 @@
 //! The event loop: passes every event to the core, and performs the core's commands (`commands.rs`). Of all files of `run`,
 //! this one calls the others, and none calls it.
 
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use super::agent::{Agent, RuleState};
 use super::clock;
-use super::connections::accept;
+use super::connections::Listeners;
 use crate::admin::server::{self, Serves};
 use crate::report;
 use crate::system::os_signals::{OsSignal, OsSignals};
@@ -23,10 +22,9 @@ impl Agent {
     pub(super) async fn run(
         &mut self,
         mut signals: OsSignals,
-        listener: Option<TcpListener>,
+        listeners: &Listeners,
     ) -> Option<u8> {
-        let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
-        report::started(&self.config, address);
+        report::started(&self.config, listeners.address());
         let hints = self.watching.hints();
         let (sender, mut requests) = mpsc::channel(MAX_QUEUED_REQUESTS);
         let mut end_at: Option<Moment> = None;
@@ -82,10 +80,9 @@ impl Agent {
                     }
                 }
                 Some(request) = requests.recv() => self.answer(request),
-                (stream, peer) = accept(listener.as_ref()) => {
-                    let reload = self.config.agent.reload();
-                    let connection = server::connection(stream, peer, Serves::Agent(sender.clone(), reload));
-                    self.connections.serve(connection);
+                accepted = listeners.accept() => {
+                    let serves = Serves::Agent(sender.clone(), self.config.agent.reload());
+                    self.connections.serve(server::connection(accepted, serves));
                 }
                 () = self.connections.ended() => {}
                 () = clock::sleep_until(wakeup) => {

@@ -25,7 +25,7 @@ mod locks;
 mod once;
 mod pause;
 mod pod_end;
-mod preset_check;
+mod preset;
 mod queues;
 #[cfg(feature = "compat")]
 mod reloads;
@@ -37,7 +37,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
-use crate::admin::server::{self, BindError};
+use crate::admin::bind::{self, BindError};
 use crate::checks;
 use crate::exchange::children;
 use crate::publish::{self, PublishError};
@@ -47,6 +47,7 @@ use crate::system::os_signals::OsSignals;
 use crate::system::surroundings::Surroundings;
 use agent::Agent;
 pub use clock::sleep;
+use connections::Listeners;
 pub use once::{OnceError, once};
 use podnudge_config::{Config, Listen};
 use podnudge_core::jitter::Replica;
@@ -130,7 +131,7 @@ pub async fn run(
 ) -> Result<Option<u8>, RunError> {
     let signals = OsSignals::register().map_err(RunError::Signals)?;
     let state = config.agent.state_dir.as_deref().map(StateDir::open);
-    let listener = listen(config.agent.listen())?;
+    let listeners = Listeners::with_own_socket(listen(config.agent.listen())?);
     let locks = locks::acquire(&config.rules, None).await?;
     config
         .rules
@@ -139,7 +140,7 @@ pub async fn run(
     let published = config.rules.iter().map(|rule| publish::open(rule, clock::now()));
     let published = published.collect::<Result<Vec<_>, PublishError>>()?;
     let mut agent = Agent::new(config, state, published, &replica, &surroundings);
-    let exit_code = agent.run(signals, listener).await;
+    let exit_code = agent.run(signals, &listeners).await;
     drop(locks);
     info!(event = "stopped", exit_code, "podnudge has stopped");
     Ok(exit_code)
@@ -147,7 +148,7 @@ pub async fn run(
 
 /// Opens the admin listener. A port in use at the default address is only a warning.
 fn listen(listen: Listen) -> Result<Option<TcpListener>, BindError> {
-    match server::bind(listen) {
+    match bind::bind(listen) {
         Err(error) if matches!(listen, Listen::Default(_)) => {
             let reason = error.reason();
             warn!(

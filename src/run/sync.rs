@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tracing::{info, warn};
 
-use super::connections::{Connections, accept};
+use super::connections::{Connections, Listeners};
 use super::{RunError, clock, listen};
 use crate::admin::server::{self, AskStatus, Serves};
 use crate::cluster::Api;
@@ -39,7 +39,7 @@ pub async fn sync(
     seed: u64,
 ) -> Result<(), RunError> {
     let mut signals = OsSignals::register().map_err(RunError::Signals)?;
-    let listener = listen(options.listen)?;
+    let listeners = Listeners::of_port(listen(options.listen)?);
     let kept = Kept::default();
     let api = Api::new(options.cluster, surroundings.server).sharing(kept.clone());
     let pod = api.pod(surroundings.pod);
@@ -56,7 +56,7 @@ pub async fn sync(
         version = crate::system::version::VERSION,
         lease,
         holder = settings.holder,
-        listen = listener.as_ref().and_then(|it| it.local_addr().ok()).map(|it| it.to_string()),
+        listen = listeners.address().map(|it| it.to_string()),
         "podnudge syncs the pods of the namespace when what they mount is edited"
     );
     let mut machine = Sync::new(settings, clock::now(), seed);
@@ -104,9 +104,8 @@ pub async fn sync(
             },
             // A client that has disconnected does not concern the loop.
             Some(reply) = asked.recv() => drop(reply.send(machine.status(clock::now()))),
-            (stream, peer) = accept(listener.as_ref()) => {
-                let serves = Serves::Sync(asks.clone());
-                connections.serve(server::connection(stream, peer, serves));
+            accepted = listeners.accept() => {
+                connections.serve(server::connection(accepted, Serves::Sync(asks.clone())));
             }
             () = connections.ended() => {}
             () = clock::sleep_until(wakeup) => {}

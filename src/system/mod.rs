@@ -6,6 +6,7 @@ pub(crate) mod files;
 pub(crate) mod folder;
 pub mod lockdown;
 pub mod os_signals;
+pub mod own_socket;
 pub mod stderr;
 pub mod surroundings;
 pub(crate) mod threads;

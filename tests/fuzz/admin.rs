@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::client::{self, Ask};
 use super::order::Order;
 use super::process_metrics::OwnProcess;
-use super::server::{AdminRequest, NotDone, Serves, connection};
+use super::server::{Accepted, AdminRequest, NotDone, Serves, connection};
 use super::table::Columns;
 use super::{metrics, table};
 use crate::fuzz::{
@@ -150,12 +150,8 @@ fn a_request_to_the_admin_port_gets_what_its_sender_may_see() {
             let served = async {
                 let (stream, own) = listener.accept().await.unwrap();
                 let other: SocketAddr = "10.0.0.1:80".parse().unwrap();
-                connection(
-                    stream,
-                    if is_of_pod { own } else { other },
-                    Serves::Agent(sender, reload.clone()),
-                )
-                .await;
+                let accepted = Accepted::Port(stream, if is_of_pod { own } else { other });
+                connection(accepted, Serves::Agent(sender, reload.clone())).await;
             };
             let answered = async {
                 while let Some(request) = requests.recv().await {
@@ -293,13 +289,13 @@ fn an_answer_to_the_client_controls_no_terminal() {
             let (listener, address) = loopback::listener().await;
             let url: reqwest::Url = format!("http://{address}").parse().unwrap();
             let output = client::Output::Json;
-            let asked = client::Status { output, watch: false, url: url.clone() };
+            let asked = client::Status { output, watch: false, url: Some(url.clone()) };
             let answers = async {
                 loopback::answer(&listener, input, 1).await;
                 loopback::answer(&listener, input, 2).await;
             };
             let (order, rule) = (Order::HOUR, Some("a b".to_owned()));
-            let asks = Ask { order, rule, token_file: None, url };
+            let asks = Ask { order, rule, token_file: None, url: Some(url) };
             let ask =
                 async { (client::show(&asked, Colours::Off).await, client::ask(&asks).await) };
             let ((), (shown, triggered)) = tokio::join!(answers, ask);

@@ -71,7 +71,8 @@ fn arguments_and_variables_are_understood_or_refused() {
                 text.chars().take(20).collect()
             }
             Ok(Command::Status(status)) => {
-                drop(assert_reason(&podnudge_core::reason::Reason::new(status.url.as_str())));
+                let url = status.url.as_ref().map_or("", |url| url.as_str());
+                drop(assert_reason(&podnudge_core::reason::Reason::new(url)));
                 "status".to_owned()
             }
             Ok(_) => "another command".to_owned(),

@@ -4,16 +4,12 @@ use http::Method;
 use http::header::HeaderValue;
 
 use super::expand::Expand;
-use super::hold::ApproveBefore;
 use super::prelude::*;
 use super::preset::Preset;
 use super::program::{Program, argument, validate_program};
 use super::request::{
     Access, HttpCheck, REQUEST_KEYS, content_type, method_with_body, refuse_content_type,
 };
-use super::risk::Risk;
-use super::rule::Rule;
-use super::settings;
 
 settings! {
     /// A condition that content must meet before it is used. Content that does not is rejected, and the application keeps what it has.
@@ -160,32 +156,6 @@ pub(super) fn fill(checks: &mut [Check], preset: Option<&Preset>) -> Result<(), 
         };
     }
     Ok(())
-}
-
-impl Rule {
-    /// The rule with the check of its preset, if it uses that without asking for it.
-    #[must_use]
-    pub fn with_check_of_preset(&self) -> Option<Self> {
-        let preset = self.preset.filter(|_| self.may_use_check_of_preset())?;
-        if preset.check.is_empty() || preset.check_on_request {
-            return None;
-        }
-        let timeout = settings::defaults::<CheckSettings>()?.timeout;
-        let program = Program { arguments: preset.check.clone(), timeout };
-        let check = Check { keys: Vec::new(), condition: Condition::Exec(program) };
-        Some(Self { checks: vec![check], ..self.clone() })
-    }
-
-    /// Whether the rule would use the check of its preset, or of the one that it gets, without asking for it: it says
-    /// nothing of checks, and needs no approval before content is given to a program.
-    #[must_use]
-    pub fn may_use_check_of_preset(&self) -> bool {
-        self.settings.check.is_empty()
-            && self.checks.is_empty()
-            && self.settings.hold.approve_before != Some(ApproveBefore::Check)
-            && !self.settings.accept.contains(&Risk::Unchecked)
-            && (self.preset.is_some() || self.awaits_preset())
-    }
 }
 
 impl CheckSettings {

@@ -1,6 +1,5 @@
 //! `[rule.hold]`: when not to begin a rollout. Pure.
 
-use super::agent::{Agent, ReloadEndpoint};
 use super::check::CheckSettings;
 use super::prelude::*;
 use podnudge_core::week::{self, Window};
@@ -20,12 +19,10 @@ settings! {
         window: Option<String> = optional("", checked("days and hours", |text| week::times(text).map(|_| text.to_owned())));
         /// The time zone of the window: `UTC`, an offset such as `+02:00`, a rule such as `CET-1CEST,M3.5.0,M10.5.0/3`, or a name such as `Europe/Berlin`.
         time_zone: Option<String> = optional("", string("a time zone"));
-        /// Begin the rollout, or already the checks, only after `podnudge trigger`, `POST /reload` or a HUP to podnudge.
+        /// Begin the rollout, or already the checks, only after `podnudge approve`.
         approve_before: Option<ApproveBefore> = optional("", choice());
         /// The parsed window.
         schedule: Option<Window> = computed();
-        /// How a person approves content here.
-        how_to_approve: &'static str = computed();
     }
 }
 
@@ -40,29 +37,9 @@ words! {
 }
 
 impl Hold {
-    /// Warns if nobody can approve as it is set, or if that has no effect.
-    pub(super) fn validate_with(
-        &mut self,
-        place: &Place<'_>,
-        checks: &[CheckSettings],
-        agent: &Agent,
-    ) {
+    /// Warns if an approval before the checks has no effect.
+    pub(super) fn validate_with(&self, place: &Place<'_>, checks: &[CheckSettings]) {
         let Some(before) = self.approve_before else { return };
-        self.how_to_approve = match agent.reload() {
-            ReloadEndpoint::Off => {
-                "run `podnudge trigger`, which needs `reload = \"loopback\"` in `[agent]`, `--reload=loopback` \
-                 or `PODNUDGE_RELOAD=loopback`; or send podnudge itself HUP"
-            }
-            ReloadEndpoint::Loopback => "run `podnudge trigger`, or send podnudge itself HUP",
-            ReloadEndpoint::Token(_) => {
-                "send `POST /reload` with the token, or send podnudge itself HUP"
-            }
-        };
-        if agent.reload() == ReloadEndpoint::Off {
-            let reason =
-                Reason::new("`approve-before` waits for a trigger, and `POST /reload` is off");
-            place.warn(Key("approve-before"), reason.hint(self.how_to_approve));
-        }
         if before == ApproveBefore::Check && !checks.iter().any(CheckSettings::is_external) {
             let reason = Reason::new(
                 "`approve-before = \"check\"` has the effect of `\"rollout\"`: no check runs a program or sends content to a URL",

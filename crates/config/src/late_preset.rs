@@ -1,11 +1,14 @@
-//! Gives a rule without an action the preset of its target's program. Pure.
+//! Gives a rule without an action the preset of its target's program, and a rule without checks that of its preset. Pure.
 
 use super::agent::Agent;
-use super::check;
+use super::check::{self, Check, CheckSettings, Condition};
 use super::file::FILE;
+use super::hold::ApproveBefore;
 use super::place::Place;
 use super::preset::{Preset, add};
 use super::problem::{At, Report};
+use super::program::Program;
+use super::risk::Risk;
 use super::rule::{Rule, RuleSettings};
 use super::settings;
 use super::tree::{Node, Value};
@@ -65,6 +68,30 @@ impl Rule {
             preset: Some(preset),
             ..self.clone()
         })
+    }
+
+    /// The rule with the check of its preset, if it uses that without asking for it.
+    #[must_use]
+    pub fn with_check_of_preset(&self) -> Option<Self> {
+        let preset = self.preset.filter(|_| self.may_use_check_of_preset())?;
+        if preset.check.is_empty() || preset.check_on_request {
+            return None;
+        }
+        let timeout = settings::defaults::<CheckSettings>()?.timeout;
+        let program = Program { arguments: preset.check.clone(), timeout };
+        let check = Check { keys: Vec::new(), condition: Condition::Exec(program) };
+        Some(Self { checks: vec![check], ..self.clone() })
+    }
+
+    /// Whether the rule would use the check of its preset, or of the one that it gets, without asking for it: it says
+    /// nothing of checks, and needs no approval before content is given to a program.
+    #[must_use]
+    pub fn may_use_check_of_preset(&self) -> bool {
+        self.settings.check.is_empty()
+            && self.checks.is_empty()
+            && self.settings.hold.approve_before != Some(ApproveBefore::Check)
+            && !self.settings.accept.contains(&Risk::Unchecked)
+            && (self.preset.is_some() || self.awaits_preset())
     }
 }
 

@@ -114,7 +114,7 @@ impl Rule {
             pause_file: hold.pause_file.is_some(),
             pause_key: hold.pause_key.clone(),
             window: hold.schedule.clone(),
-            approval: hold.approve_before.map(|_| hold.how_to_approve),
+            approval: hold.approve_before.is_some(),
         }
     }
 

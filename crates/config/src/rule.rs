@@ -298,7 +298,7 @@ impl RuleSettings {
                 place.report.problem(at, reason.hint("put `state-dir` on a volume of its own"));
             }
         }
-        self.hold.validate_with(&place.inner("hold"), &self.check, agent);
+        self.hold.validate_with(&place.inner("hold"), &self.check);
         if let Some(drain) = &self.drain {
             let may_restart = self.restart.is_some()
                 || self.restart_pod.is_some()

@@ -129,7 +129,7 @@ fn closed(candidate: &Candidate, ctx: &Conditions<'_>) -> Option<Closed> {
     let now = ctx.now.mono;
     let is_unchecked = matches!(ctx.verdict, Verdict::Pending(_));
     if ctx.is_complete && is_unchecked && !ctx.may_check && !ctx.is_update_pending {
-        return Some(Closed::Held(None, needs_approval(" before its checks", ctx.policy)));
+        return Some(Closed::Held(None, needs_approval(" before its checks")));
     }
     if !ctx.is_complete || ctx.verdict != Verdict::Passed {
         return Some(Closed::Waiting);
@@ -174,10 +174,13 @@ fn held(
     }
     if let Some(until) = ctx.paused_until.filter(|until| *until > at) {
         let reason = Reason::new("paused by a person");
-        return Some((Some(until), reason.hint("`podnudge resume` ends it")));
+        return Some((
+            Some(until),
+            reason.hint("run `podnudge resume` in podnudge's container to end that"),
+        ));
     }
-    if hold.approval.is_some() {
-        return Some((None, needs_approval("", ctx.policy)));
+    if hold.approval {
+        return Some((None, needs_approval("")));
     }
     if let Some(key) = hold.pause_key.as_ref().filter(|_| ctx.is_paused_by_key) {
         let reason = Reason::new(format!("paused by the key `{}`", shown::text(key)));
@@ -198,9 +201,9 @@ fn held(
 }
 
 /// The reason shown until a person approves the content.
-fn needs_approval(before: &str, policy: &Policy) -> Reason {
+fn needs_approval(before: &str) -> Reason {
     let reason = format!("the rule waits for an approval{before}");
-    Reason::new(reason).hint(policy.gate.hold.approval.unwrap_or_default())
+    Reason::new(reason).hint("run `podnudge approve` in podnudge's container")
 }
 
 /// The reason shown while the budget allows no restart.

@@ -127,7 +127,7 @@ pub struct Hold {
     /// Rollouts begin only then.
     pub window: Option<Window>,
     /// How a person approves each rollout, if one has to.
-    pub approval: Option<&'static str>,
+    pub approval: bool,
 }
 
 /// Whether to act on the content that is found at start, if no state directory tells more.

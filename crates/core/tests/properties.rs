@@ -442,7 +442,7 @@ proptest! {
         steps in steps_of(0..60),
     ) {
         let mut policy = policies::changed(policy, |policy| { policy.intake.has_checks = true; policy.intake.needs_approval_to_check = true; });
-        policy.gate.hold.approval = Some("approve it");
+        policy.gate.hold.approval = true;
         let first = play(policy.clone(), &[]).digest_on_disk();
         let mut world = play(policy, &steps);
         world.run_for(Duration::from_mins(3));

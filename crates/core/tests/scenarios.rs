@@ -214,7 +214,7 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
         "approve-before" => {
             assert!(["rollout", "check"].contains(&value), "{place}: not `rollout` or `check`");
             policy.intake.needs_approval_to_check = value == "check";
-            policy.gate.hold.approval = Some("approve it");
+            policy.gate.hold.approval = true;
         }
         "window" => {
             // 1970-01-01T00:00Z + EPOCH is a Tuesday, 22:13:20 UTC.

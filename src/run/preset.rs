@@ -1,15 +1,16 @@
-//! The check of a rule's preset, such as `nginx -t`, for a rule that says nothing of checks. podnudge tries it on the content
-//! on disk, which the application runs: once it accepts that, all content has to pass it.
-//!
-//! What it rejects before may be good: the program may miss what only the application's container has.
+//! Gives a rule without an action the preset of its target's program, and a rule that says nothing of checks that of its
+//! preset, such as `nginx -t`. podnudge tries it on the content on disk, which the application runs: once it accepts that,
+//! all content has to pass it. What it rejects before may be good, and need what only the application's container has.
+
+use std::sync::Arc;
 
 use super::agent::{Agent, Done};
 use super::clock;
 use crate::checks::{self, Left, LocalResult};
 use crate::volume::mounts;
-use crate::{preflight, report};
+use crate::{preflight, process, report};
 use podnudge_config::Rule;
-use podnudge_core::event::{Checked, RuleId};
+use podnudge_core::event::{Checked, Event, RuleId, VolumeId};
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::Digest;
 
@@ -44,6 +45,26 @@ impl PresetCheck {
 }
 
 impl Agent {
+    /// Gives a rule without an action of its own the preset of its target's program.
+    pub(super) fn choose_preset(&mut self, id: RuleId) {
+        let Some(config) = self.rule(id) else { return };
+        // The preflight reports why a preset cannot be used.
+        if let Ok(Some((rule, target))) = process::choose_preset(&self.context, &config) {
+            report::preset(&rule.name, &target, &rule.shown_actions().to_string());
+            self.change_rule(id, rule);
+            self.restore_preset_check(id);
+        }
+    }
+
+    /// Replaces a rule by one with the same name and volumes.
+    fn change_rule(&mut self, id: RuleId, rule: Rule) {
+        let policy = Box::new(rule.policy(VolumeId(0)));
+        if let Some(state) = self.rules.get_mut(id.0) {
+            state.config = Arc::new(rule);
+        }
+        self.handle_event(Event::PolicyChanged(id, policy));
+    }
+
     /// Begins to try the check on the content on disk, if it was not tried on that, or says once why it cannot be used.
     /// Returns whether it has begun: what is left of the preflight follows then.
     pub(super) fn try_preset_check(&mut self, id: RuleId) -> bool {
@@ -94,8 +115,13 @@ impl Agent {
         }
     }
 
-    /// The copy of the content is there: runs the program.
-    pub(super) fn preset_check_begun(&mut self, id: RuleId, content: Digest, begun: LocalResult) {
+    /// Runs the program on the copy of the content. Returns the result, if that is not needed.
+    pub(super) fn preset_check_begun(
+        &mut self,
+        id: RuleId,
+        content: Digest,
+        begun: LocalResult,
+    ) -> Option<Checked> {
         let rule = self.rule(id).and_then(|rule| rule.with_check_of_preset());
         match (begun, rule) {
             (LocalResult::NeedsExternal(external), Some(rule)) => {
@@ -106,9 +132,10 @@ impl Agent {
                 if let Some(state) = self.rules.get_mut(id.0) {
                     state.check_task = task;
                 }
+                None
             }
-            (LocalResult::Decided(checked), _) => self.preset_checked(id, checked),
-            (LocalResult::NeedsExternal(_), None) => self.look_for_problems(id),
+            (LocalResult::Decided(checked), _) => Some(checked),
+            (LocalResult::NeedsExternal(_), None) => Some(Checked::Moved),
         }
     }
 
@@ -131,11 +158,10 @@ impl Agent {
                 }
             }
         }
-        self.look_for_problems(id);
     }
 
     /// Gives a rule that has just got its preset the check that an earlier podnudge has used.
-    pub(super) fn restore_preset_check(&mut self, id: RuleId) {
+    fn restore_preset_check(&mut self, id: RuleId) {
         let state = self.rules.get(id.0).filter(|state| state.preset_check.was_used);
         if let Some(rule) = state.and_then(|state| state.config.with_check_of_preset()) {
             self.change_rule(id, rule);
