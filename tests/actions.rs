@@ -414,7 +414,7 @@ fn a_restart_that_fails_halfway_counts_against_the_budget() {
     let agent = pod.rule_by(pod.podnudge_by(&strace), &settings);
     pod.change("2");
     agent.wait_for("restarted", 1);
-    let target = agent.last("restarted", "target");
+    let target = agent.target("restarted");
     assert!(target.contains("cannot send SIGKILL"), "{target}");
     agent.wait_for("held", 1);
     assert_eq!((agent.count("restarted"), application.starts()), (1, 1));

@@ -74,7 +74,8 @@ fn applied_and_rejected_content_has_an_event_on_the_pod_without_the_content() {
     assert_eq!((&applied["involvedObject"], &applied["type"]), (&object, &"Normal".into()));
     assert_eq!((&applied["count"], &applied["metadata"]["namespace"]), (&1.into(), &"test".into()));
     let (message, digest) = (&applied["message"], pod.agent.last("applied", "digest"));
-    let wanted = format!("rule `web`: the application runs the new content {digest} (accepted)");
+    let wanted =
+        format!("rule `web`: the application accepted the new content {digest} (accepted)");
     assert_eq!(message, &wanted);
     pod.write("hunter2 {");
     let rejected = pod.wait_for_event("ConfigRejected");

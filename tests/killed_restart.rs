@@ -57,7 +57,7 @@ fn the_expected_delay_of_the_kubelet_is_said_for_the_main_process_of_a_container
     }
     let waits: Vec<_> = agent.events("restarted").iter().map(|line| line["wait"].clone()).collect();
     let reason = agent.last("restarted", "reason");
-    assert_eq!(waits, [Value::Null, "10s".into()], "{}", agent.log());
+    assert_eq!(waits, [Value::Null, 10.0.into()], "{}", agent.log());
     assert!(reason.contains("about 10s") && reason.contains("ended once before"), "{reason}");
     drop(agent);
     drop(pod);

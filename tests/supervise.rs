@@ -540,7 +540,7 @@ fn podnudge_restarts_a_supervised_application_again_and_again() {
             assert!(app.is_running(), "{name}: {log}");
             assert_eq!(app.starts().len(), n + 1, "{name}: {log}");
             let below = format!(" below {} (podnudge-init)", app.pid());
-            let target = agent.last("restarted", "target");
+            let target = agent.target("restarted");
             assert!(target.ends_with(&below), "{name}: {target}");
             assert!(target.starts_with(&format!("{} (", app.starts()[n - 1])), "{name}: {target}");
             assert_eq!(agent.count("preflight") + agent.count("refused"), 0, "{name}: {log}");

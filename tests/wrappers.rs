@@ -74,7 +74,7 @@ fn the_application_gets_the_signal_through_any_wrappers() {
         let log = agent.log();
         assert_eq!((target.signals(), target.signals_to_worker()), (2, 0), "{name}: {log}");
         assert!(target.is_running(), "{name}");
-        let sent = agent.last("sent", "target");
+        let sent = agent.target("sent");
         assert!(sent.ends_with(&format!(" ({name})")), "{sent}");
         assert_ne!(sent, format!("{} ({name})", target.pid()));
         assert_eq!(agent.count("preflight") + agent.count("refused"), 0, "{name}: {log}");
@@ -162,7 +162,7 @@ fn a_program_below_a_wrapper_gets_its_preset() {
         if reason.is_empty() {
             scene.renew();
             agent.wait_for("delivered", 1);
-            assert!(agent.last("sent", "target").ends_with(&format!(" ({name})")));
+            assert!(agent.target("sent").ends_with(&format!(" ({name})")));
             assert_eq!(target.signals(), 1, "{}", agent.log());
             assert_eq!(agent.count("preflight"), 0, "{}", agent.log());
         } else {
@@ -247,7 +247,7 @@ fn workers_of_an_application_that_executes_itself_are_not_signalled() {
         assert_eq!(agent.count("sent"), 1, "{}", agent.log());
         scene.write("go", "");
         agent.wait_for(ROLLED_OUT, 2);
-        assert!(agent.last("sent", "target").ends_with(" (app)"), "{}", agent.log());
+        assert!(agent.target("sent").ends_with(" (app)"), "{}", agent.log());
         assert_eq!(worker.signals(), 0, "{}", agent.log());
     }
 }
@@ -300,8 +300,8 @@ fn a_restart_after_a_failure_ends_the_wrapper() {
     );
     scene.renew();
     agent.wait_for("restarted", 1);
-    assert_eq!(agent.last("sent", "target"), format!("{} (app)", child[0]));
-    assert_eq!(agent.last("restarted", "target"), format!("{} (dash)", target.pid()));
+    assert_eq!(agent.target("sent"), format!("{} (app)", child[0]));
+    assert_eq!(agent.target("restarted"), format!("{} (dash)", target.pid()));
     wait_until("the wrapper has ended", || !target.is_running());
     assert_eq!(target.signals(), 1);
     let is_applied = || agent.count(ROLLED_OUT) > 0;

@@ -172,8 +172,10 @@ impl Collector for Snapshot {
         let checks = rules.iter().flat_map(checks);
         let help = "Checks of new content by outcome: passed, rejected, failed";
         family("checks", help, None, Kind::Counter, &checks.collect::<Vec<_>>())?;
-        let actions = rules.iter().flat_map(actions);
-        let help = "Actions by outcome; a delivered one may later be applied, failed or tripped";
+        // Series with another label would take their place.
+        let actions = rules.iter().filter(|r| r.action.are_known()).flat_map(actions);
+        let help =
+            "Actions by outcome; a delivered one may later be applied, retried, failed or tripped";
         family("actions", help, None, Kind::Counter, &actions.collect::<Vec<_>>())?;
 
         let volumes = |value: fn(&VolumeStatus) -> (Option<&'static str>, f64)| {
@@ -295,6 +297,7 @@ fn actions(rule: &RuleStatus) -> impl Iterator<Item = Series> + use<> {
     [
         ("delivered", counters.actions_delivered),
         ("applied", counters.actions_applied),
+        ("retried", counters.actions_retried),
         ("failed", counters.actions_failed),
         ("refused", counters.actions_refused),
         ("tripped", counters.actions_tripped),

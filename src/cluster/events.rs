@@ -83,8 +83,9 @@ pub fn of_fact(rule: &str, fact: &Fact, shows_digests: bool) -> Option<(EventRea
     let content = |digest: &Digest| shown_content(digest, shows_digests);
     let (reason, what) = match fact {
         Fact::Applied(digest, evidence, _) => {
+            let verb = if *evidence == Evidence::Accepted { "accepted" } else { "runs" };
             let (content, evidence) = (content(digest), evidence.name());
-            (EventReason::ConfigApplied, format!("the application runs {content} ({evidence})"))
+            (EventReason::ConfigApplied, format!("the application {verb} {content} ({evidence})"))
         }
         Fact::Delivered(digest, Evidence::Unread, _) => (
             EventReason::ConfigDelivered,

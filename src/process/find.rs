@@ -29,6 +29,7 @@ use super::wrapper::{Taker, find_taker};
 use podnudge_config::{Rule, TargetBy};
 use podnudge_core::clock::Moment;
 use podnudge_core::event::Targets;
+use podnudge_core::shown;
 use podnudge_core::status::TargetStatus;
 
 /// A target process of a rule.
@@ -164,7 +165,8 @@ fn search(
         info!(
             event = "target-chosen",
             rule = rule.name,
-            target = target.display_name(),
+            target = shown::text(&target.comm),
+            pid = target.identity.pid,
             because,
             "several processes match; this one is the target"
         );
@@ -215,8 +217,10 @@ pub(crate) fn names<'a>(targets: impl IntoIterator<Item = &'a TargetProcess>) ->
 pub(crate) fn targets<'a>(chosen: impl IntoIterator<Item = &'a TargetProcess> + Clone) -> Targets {
     let text = names(chosen.clone());
     let are_containers = chosen.clone().into_iter().all(|one| one.root_of_tree().is_container);
+    let pid = chosen.clone().into_iter().next().map(|target| target.identity.pid);
     let all = chosen.into_iter().flat_map(|target| std::iter::once(target).chain(&target.wrappers));
-    Targets { names: all.map(|process| process.comm.clone()).collect(), text, are_containers }
+    let names = all.map(|process| process.comm.clone()).collect();
+    Targets { names, pid, text, are_containers }
 }
 
 /// For messages: the target processes, the setting that they match, and why these ones.

@@ -3,24 +3,25 @@
 //! Reads `/proc`; signals nothing.
 
 use super::context::Context;
-use super::find::{TargetProcess, find, process_table};
+use super::find::{TargetProcess, find, process_table, targets as targets_of};
 use super::handling::is_young;
 use super::select::Refusal;
 use super::starter::programs_below;
 use podnudge_config::{Preset, Rule};
 use podnudge_core::collect;
+use podnudge_core::event::Targets;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 
-/// Chooses the preset of a rule without an action of its own. Returns the rule with it, and the name
-/// of its target; `None` if the rule needs none or has it already, or if the target is not known yet.
+/// Chooses the preset of a rule without an action of its own. Returns the rule with it, and
+/// its target; `None` if the rule needs none or has it already, or if the target is not known yet.
 ///
 /// # Errors
 /// If podnudge does not know what to do with the target.
 pub(crate) fn choose_preset(
     context: &Context,
     rule: &Rule,
-) -> Result<Option<(Rule, String)>, Reason> {
+) -> Result<Option<(Rule, Targets)>, Reason> {
     let targets = rule.awaits_preset().then(|| find(context, rule)).and_then(Result::ok);
     let Some(target) = targets.as_ref().and_then(|targets| targets.first()) else {
         return Ok(None);
@@ -35,7 +36,7 @@ pub(crate) fn choose_preset(
     }
     let chosen = rule.with_preset(preset)?;
     let Some(signal) = chosen.checked_signal() else {
-        return Ok(Some((chosen, target.name.clone())));
+        return Ok(Some((chosen, targets_of([target]))));
     };
     let found = match find(context, &chosen) {
         Ok(found) => found,
@@ -47,7 +48,7 @@ pub(crate) fn choose_preset(
         Preset::of_program(&target.comm).is_some_and(|one| one.name == preset.name)
     };
     if let Some(target) = found.iter().find(is_for) {
-        return Ok(Some((chosen, target.name.clone())));
+        return Ok(Some((chosen, targets_of([target]))));
     }
     if is_young(target.identity) {
         return Ok(None);

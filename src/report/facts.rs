@@ -183,7 +183,7 @@ pub(super) fn line(
                 .digest(digest).reason(reason)),
         Fact::Applied(digest, evidence, took) => {
             let message = match evidence {
-                Evidence::Accepted => "the application has accepted the new content",
+                Evidence::Accepted => "the application accepted the new content",
                 _ => "the application runs the new content",
             };
             (Info, Line {

@@ -2,6 +2,7 @@
 //! podnudge.
 
 use std::panic::PanicHookInfo;
+use std::sync::atomic::Ordering;
 
 use tracing::{dispatcher, error};
 use tracing_subscriber::filter::Targets;
@@ -9,6 +10,7 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use super::line::IS_JSON;
 use crate::system::exit::sentence;
 use crate::system::stderr::Lines;
 use podnudge_config::{Agent, LogFormat, LogLevel};
@@ -33,7 +35,10 @@ pub fn start_as(format: LogFormat, level: LogLevel, colours: Colours) {
     let log = tracing_subscriber::registry().with(ours);
     match format {
         LogFormat::Text => log.with(lines.with_ansi(colours == Colours::On)).init(),
-        LogFormat::Json => log.with(lines.json().flatten_event(true)).init(),
+        LogFormat::Json => {
+            IS_JSON.store(true, Ordering::Relaxed);
+            log.with(lines.json().flatten_event(true)).init();
+        }
     }
 }
 

@@ -25,8 +25,9 @@ use crate::volume::mounts;
 use crate::volume::naming::Naming;
 #[cfg(feature = "cluster")]
 pub(crate) use api::{api_unusable, events};
+use line::Target;
 use podnudge_config::{Config, LogLevel, Rule};
-use podnudge_core::event::VolumeId;
+use podnudge_core::event::{Targets, VolumeId};
 use podnudge_core::fact::Fact;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
@@ -53,8 +54,10 @@ pub(crate) fn started(config: &Config, listen: Option<SocketAddr>) {
 }
 
 /// Logs the preset that was chosen for a rule without an action.
-pub(crate) fn preset(rule: &str, target: &str, action: &str) {
-    info!(event = "preset", rule, target, action, "podnudge knows how this program reloads");
+pub(crate) fn preset(rule: &str, target: &Targets, action: &str) {
+    let Target { name: target, pid, all: targets } = Target::new(target);
+    let message = "podnudge knows how this program reloads";
+    info!(event = "preset", rule, target, pid, targets, action, "{message}");
 }
 
 /// Logs whether content has to pass the check of the rule's preset, which the rule does not ask for; with the reason, if it
@@ -118,7 +121,9 @@ pub(crate) fn fact(
                 path = line.path,
                 digest = line.digest.map(|digest| naming.short(digest)),
                 back_to = line.back_to.map(|digest| naming.short(digest)),
-                target = line.target,
+                target = line.target.name,
+                pid = line.target.pid,
+                targets = line.target.all,
                 slot = line.slot,
                 answer = line.answer,
                 because = line.because,
@@ -160,6 +165,7 @@ pub(crate) fn state_unreadable(Reason { message, hint }: &Reason) {
 #[cfg(test)]
 mod tests {
     use std::io::{self, Write};
+    use std::sync::atomic::Ordering;
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
@@ -192,7 +198,13 @@ mod tests {
         let wait = Duration::from_micros(1_500_700);
         let kind = ProblemKind::TargetNotFound;
         let problem = || Problem { kind, reason: why() };
-        let target = || "41 (app)".to_owned();
+        let targets = |text: &str| Targets {
+            names: vec!["app".to_owned()],
+            pid: Some(41),
+            text: text.to_owned(),
+            are_containers: false,
+        };
+        let target = || targets("41 (app)");
         let key = |name: &str| Key(name.as_bytes().to_vec());
         let changes = Changes {
             added: (0..22).map(|n| key(&n.to_string())).collect(),
@@ -230,6 +242,7 @@ mod tests {
             Fact::ReadinessUnknown(why()),
             Fact::Draining(one, wait),
             Fact::Sent(one, target()),
+            Fact::Sent(one, targets("41 (app), 42 (app); restarted its worker")),
             Fact::Accepted(one, "yes".to_owned()),
             Fact::Restarted(one, target(), None),
             Fact::Restarted(
@@ -288,7 +301,9 @@ mod tests {
             }
         };
         tracing::subscriber::with_default(text, all);
+        line::IS_JSON.store(true, Ordering::Relaxed);
         tracing::subscriber::with_default(json, all);
+        line::IS_JSON.store(false, Ordering::Relaxed);
         let log = log.0.lock().expect("nobody panics with it");
         insta::with_settings!({snapshot_path => "../../tests/snapshots"}, {
             insta::assert_snapshot!("every_fact", String::from_utf8_lossy(&log));

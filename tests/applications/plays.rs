@@ -69,7 +69,7 @@ pub(super) fn never_loads_a_broken_configuration(subject: &'static Subject) {
     assert_eq!(agent.count("published"), good - at_start);
     let delivered = ["sent", "accepted", "fresh"].map(|event| agent.count(event));
     assert_eq!(delivered.iter().sum::<usize>(), good);
-    assert!(agent.events("scheduled").iter().all(|event| event["wait"] == "0s"), "applied late");
+    assert!(agent.events("scheduled").iter().all(|event| event["wait"] == 0.0), "applied late");
     let troubles =
         ["preflight", "rolling-back", "retrying", "check-failed", "refused", "gave-up", "tripped"];
     for trouble in troubles {

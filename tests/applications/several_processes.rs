@@ -91,7 +91,7 @@ fn assert_reloads(
         let sent = agent.count("sent");
         scene.kubelet.write(&content(version, fault));
         agent.wait_for("sent", sent + 1);
-        let target = agent.last("sent", "target");
+        let target = agent.target("sent");
         assert!(target.ends_with("(nginx)"), "{target}");
         if fault.is_empty() {
             wait_until("the edit is applied", || {

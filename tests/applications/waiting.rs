@@ -52,7 +52,7 @@ fn gets_the_signal(subject: &Subject) {
         agent.wait_for(ROLLED_OUT, version);
         wait_until("the application has reloaded", || (subject.has_reloaded)(&output(), version));
     }
-    assert!(agent.last("sent", "target").ends_with(&format!(" ({})", subject.process)));
+    assert!(agent.target("sent").ends_with(&format!(" ({})", subject.process)));
     let problems = agent.events("preflight");
     let is_handled = |problem: &Value| problem["problem"] != "signal-not-handled";
     assert!(agent.count("refused") == 0 && problems.iter().all(is_handled), "{}", agent.log());

@@ -158,7 +158,7 @@ fn below_a_young_shell_podnudge_waits_for_uwsgi() {
     agent.wait_for("waiting-for-target", 1);
     wait_until("uWSGI serves the edit", || serves("2"));
     agent.wait_for("delivered", 1);
-    assert!(agent.last("sent", "target").ends_with(" (uwsgi)"), "{}", agent.log());
+    assert!(agent.target("sent").ends_with(" (uwsgi)"), "{}", agent.log());
 }
 
 /// It reads its file by itself, and nobody has said how it reloads.

@@ -80,6 +80,14 @@ impl Agent {
         value.as_str().map_or_else(|| value.to_string(), str::to_owned)
     }
 
+    /// The processes of the last log line with this event name, as people read them: `41 (nginx)`, with remarks.
+    pub(crate) fn target(&self, name: &str) -> String {
+        match self.last(name, "targets") {
+            all if all != "null" => all,
+            _ => format!("{} ({})", self.last(name, "pid"), self.last(name, "target")),
+        }
+    }
+
     /// Waits until there are `wanted` log lines with this event name.
     pub(crate) fn wait_for(&self, name: &str, wanted: usize) {
         wait_until(&format!("{wanted} `{name}` in the log"), || self.count(name) >= wanted);

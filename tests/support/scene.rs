@@ -247,6 +247,10 @@ impl Scene {
     }
 
     pub(crate) fn configured_by(&self, mut podnudge: Command, text: &str) -> Agent {
+        if text.matches("[[rule]]").count() > 1 {
+            // Options are for a single rule.
+            podnudge.env_remove("PODNUDGE_CHECK");
+        }
         podnudge.arg("--config").arg(self.write("podnudge.toml", text));
         self.start(podnudge, SCANNED)
     }

@@ -353,6 +353,8 @@ pub enum Acted {
 pub struct Targets {
     /// The kernel's name of each process.
     pub names: Vec<String>,
+    /// The pid of the first one.
+    pub pid: Option<i32>,
     /// For reports: `41 (nginx), 52 (nginx)`, with remarks.
     pub text: String,
     /// Whether each of them is the main process of a container, which the kubelet starts again when it ends.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::event::VolumeId;
+use super::event::{Targets, VolumeId};
 use super::evidence::Evidence;
 use super::kubelet::StartDelay;
 use super::preflight::{Problem, ProblemKind};
@@ -93,11 +93,11 @@ pub enum Fact {
     /// The pod leaves its Services, and the action follows after this wait.
     Draining(Digest, Duration),
     /// The signal was sent to these processes.
-    Sent(Digest, String),
+    Sent(Digest, Targets),
     /// The application accepted the request.
     Accepted(Digest, String),
     /// These processes were ended, to be started again: by the kubelet, after this delay if there is one.
-    Restarted(Digest, String, Option<StartDelay>),
+    Restarted(Digest, Targets, Option<StartDelay>),
     /// podnudge ends with this exit code, so that the kubelet restarts the pod in place.
     EndingForPod(Digest, u8),
     /// podnudge's own pod was evicted, and is being deleted.
@@ -109,7 +109,7 @@ pub enum Fact {
     /// A hold or the restart budget delays the rule, for this long if that is known.
     Held(Reason, Option<Duration>),
     /// The target started after the commit, so it has read the content.
-    Fresh(Digest, String),
+    Fresh(Digest, Targets),
     /// The target does not exist yet.
     TargetAbsent(Reason),
     /// An attempt failed; the next one follows.

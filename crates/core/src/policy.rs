@@ -212,10 +212,10 @@ impl Actions {
         self.kinds.is_some()
     }
 
-    /// The kinds alone, such as `signal`, or `unknown`.
+    /// The kinds alone, such as `signal`; empty if they are not known.
     #[must_use]
     pub fn kinds(&self) -> &str {
-        self.kinds.as_deref().unwrap_or("unknown")
+        self.kinds.as_deref().unwrap_or_default()
     }
 }
 

@@ -335,7 +335,9 @@ pub struct Counters {
     pub checks_failed: u64,
     /// Actions that were sent or accepted.
     pub actions_delivered: u64,
-    /// Actions that failed.
+    /// Attempts that failed, and that another one followed.
+    pub actions_retried: u64,
+    /// Last attempts that failed: the content was given up, or rolled back.
     pub actions_failed: u64,
     /// Actions that were refused; repeated refusals for the same reason count once.
     pub actions_refused: u64,

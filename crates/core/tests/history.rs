@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use podnudge_core::clock::{Moment, UnixTime};
 use podnudge_core::command::{Act, Command, Extent};
-use podnudge_core::event::{Absence, Acted, RuleId, VolumeId};
+use podnudge_core::event::{Absence, Acted, RuleId, Targets, VolumeId};
 use podnudge_core::evidence::Evidence;
 use podnudge_core::fact::{Attempt, Fact, Occasion};
 use podnudge_core::history::{History, MOST_BYTES, MOST_CHANGES};
@@ -98,7 +98,7 @@ fn a_change_has_its_steps_from_the_commit_to_the_proof() {
     ));
     played.at(4600).fact(Fact::Held(why(), None));
     played.at(9000).command(&act(2));
-    played.at(9100).fact(Fact::Published(digest(2))).fact(Fact::Sent(digest(2), String::new()));
+    played.at(9100).fact(Fact::Published(digest(2))).fact(Fact::Sent(digest(2), targets("")));
     assert_eq!(
         played.lines(),
         ["2 [a.conf] 1000 settle, 1500 check, 1600 wait, 9000 act, 9100 verify, - in-progress why"]
@@ -203,7 +203,7 @@ fn failed_attempts(most: u32) -> Change {
     played.at(1000).keys_change(1000, &["a"]).fact(Fact::Passed(digest(2)));
     for n in 1..=most {
         played.at(u64::from(n) * 10_000).command(&attempt(n));
-        played.at(u64::from(n) * 10_000 + 100).fact(Fact::Sent(digest(2), String::new()));
+        played.at(u64::from(n) * 10_000 + 100).fact(Fact::Sent(digest(2), targets("")));
         if n < most {
             let failed = Attempt { number: n, most, ..ATTEMPT };
             played.at(u64::from(n) * 10_000 + 5000).fact(Fact::Retrying(digest(2), failed, why()));
@@ -315,7 +315,7 @@ fn any(random: &mut Random, long: &Reason) -> Command {
         2 => Fact::Triggered,
         3 => Fact::Passed(some),
         4 => Fact::Held(long.clone(), None),
-        5 => Fact::Sent(some, "x".repeat(1000)),
+        5 => Fact::Sent(some, targets(&"x".repeat(1000))),
         6 => Fact::Retrying(some, ATTEMPT, long.clone()),
         7 => Fact::RollingBack(some, other, long.clone()),
         8 => Fact::RolledBack(some),
@@ -408,4 +408,8 @@ fn the_history_of_every_scenario_agrees_with_its_status() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(compared > 200, "{compared}");
+}
+
+fn targets(text: &str) -> Targets {
+    Targets { names: Vec::new(), pid: None, text: text.to_owned(), are_containers: false }
 }

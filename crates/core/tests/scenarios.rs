@@ -567,6 +567,7 @@ fn expect(world: &World, rest: &str, place: &str) {
             "cancelled" => rule.counters.cancelled.to_string(),
             "commits" => rule.counters.commits.to_string(),
             "missed" => rule.counters.missed_by_watch.to_string(),
+            "retried" => rule.counters.actions_retried.to_string(),
             "failed" => rule.counters.actions_failed.to_string(),
             "refused" => rule.counters.actions_refused.to_string(),
             "tripped" => rule.counters.actions_tripped.to_string(),

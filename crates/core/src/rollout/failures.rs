@@ -125,7 +125,6 @@ impl Rollout {
         ctx: &Context<'_>,
         progress: &mut Progress,
     ) {
-        progress.effect(Effect::Failed);
         self.has_failed = true;
         self.is_suspect |= failure != Failure::Undelivered;
         self.absent = None;
@@ -139,16 +138,19 @@ impl Rollout {
             || (!may_restart && ctx.roll_back_to.is_none());
         let is_last = self.is_restart || self.attempt >= policy.rollout.retry.attempts;
         if repeats && !is_last {
+            progress.effect(Effect::Retried);
             let at = ctx.now.mono.after(backoff::wait_after(self.attempt, policy.rollout.retry));
             let at = ctx.next_action.map_or(at, |earliest| at.max(earliest));
             let wait = at.since(ctx.now.mono);
             progress.report(self.retrying(failure, reason.clone(), wait, ctx));
             self.wait(WaitFor::Retry, at, reason);
         } else if may_restart && self.may_escalate(ctx) {
+            progress.effect(Effect::Retried);
             progress.report(Fact::Escalating(self.digest(), reason.clone()));
             (self.is_restart, self.attempt) = (true, 1);
             self.wait(WaitFor::Restart, ctx.now.mono, reason);
         } else {
+            progress.effect(Effect::Failed);
             progress.end(match ctx.roll_back_to {
                 Some(_) => Outcome::RollBack(reason),
                 None => Outcome::GaveUp(reason),

@@ -178,7 +178,7 @@ impl Rollout {
                 self.await_eviction(WaitFor::Eviction, reason, pause, ctx, progress);
             }
             Acted::Sent(to) => {
-                progress.report(Fact::Sent(digest, to.text));
+                progress.report(Fact::Sent(digest, to));
                 self.delivered(Evidence::Delivered, ctx, progress);
             }
             Acted::Accepted(answer) => {
@@ -187,12 +187,12 @@ impl Rollout {
             }
             Acted::Restarted(targets) => {
                 self.has_seen_restart();
-                progress.report(Fact::Restarted(digest, targets.text, ctx.start_delay));
+                progress.report(Fact::Restarted(digest, targets, ctx.start_delay));
                 progress.effect(Effect::Restarted);
                 self.delivered_by_restart(Evidence::ReadAtStart, ctx, progress);
             }
             Acted::Fresh(targets) => {
-                progress.report(Fact::Fresh(digest, targets.text));
+                progress.report(Fact::Fresh(digest, targets));
                 self.count_pod_restart(progress);
                 if self.restarted_by_earlier().is_some() {
                     // An earlier podnudge has restarted it and could not verify it.

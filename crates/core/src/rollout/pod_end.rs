@@ -134,10 +134,11 @@ impl Rollout {
         let message = format!("the pod was evicted, and has not ended within {wait}");
         let hint = "look for finalizers of the pod, and set `wait` of `[rule.evict]` to more than its terminationGracePeriodSeconds";
         let reason = Reason::new(message).hint(hint);
-        progress.effect(Effect::Failed);
         if self.attempt >= ctx.policy.rollout.retry.attempts {
+            progress.effect(Effect::Failed);
             return progress.end(Outcome::Ineffective(reason));
         }
+        progress.effect(Effect::Retried);
         let wait = backoff::wait_after(self.attempt, ctx.policy.rollout.retry);
         progress.report(self.retrying(Failure::Undelivered, reason.clone(), wait, ctx));
         self.wait(WaitFor::Retry, ctx.now.mono.after(wait), reason);

@@ -106,7 +106,9 @@ pub(crate) enum Effect {
     Restarted,
     /// The kubelet has restarted the pod, for which an earlier podnudge has ended and counted in the budget.
     PodRestarted,
-    /// An attempt failed.
+    /// An attempt failed, and another one follows.
+    Retried,
+    /// The last attempt failed.
     Failed,
     Refused,
     /// What the application runs is not known any more.

@@ -114,6 +114,10 @@ impl Rule {
                 }
             }
             Effect::Unknown => self.application.invalidate(),
+            Effect::Retried => {
+                self.application.invalidate();
+                self.counters.actions_retried += 1;
+            }
             Effect::Failed => {
                 self.application.invalidate();
                 self.counters.actions_failed += 1;

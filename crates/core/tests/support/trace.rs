@@ -218,7 +218,7 @@ impl Trace {
                 format!("draining for {} before {}", time(*wait), self.name(*digest))
             }
             Fact::Sent(digest, target) => {
-                format!("signalled {target} for {}", self.name(*digest))
+                format!("signalled {} for {}", target.text, self.name(*digest))
             }
             Fact::Accepted(digest, answer) => format!("accepted {}: {answer}", self.name(*digest)),
             Fact::Restarted(digest, target, delay) => {
@@ -226,7 +226,7 @@ impl Trace {
                     format!(", which the kubelet starts after {}", time(delay.delay))
                 };
                 let kubelet = delay.as_ref().map_or_else(String::new, kubelet);
-                format!("restarted {target} for {}{kubelet}", self.name(*digest))
+                format!("restarted {} for {}{kubelet}", target.text, self.name(*digest))
             }
             Fact::EndingForPod(digest, code) => {
                 format!("podnudge ends with {code} for {}", self.name(*digest))
@@ -241,7 +241,7 @@ impl Trace {
             Fact::Held(reason, None) => format!("held: {reason}"),
             Fact::Held(reason, Some(wait)) => format!("held for {}: {reason}", time(*wait)),
             Fact::Fresh(digest, target) => {
-                format!("{} was read at start by {target}", self.name(*digest))
+                format!("{} was read at start by {}", self.name(*digest), target.text)
             }
             Fact::TargetAbsent(reason) => format!("target absent: {reason}"),
             Fact::Retrying(_, Attempt { number, next, .. }, reason) => {

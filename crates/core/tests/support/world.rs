@@ -910,7 +910,8 @@ impl World {
 /// The application's process.
 pub(crate) fn app(pid: u64) -> Targets {
     let text = format!("{pid} (app)");
-    Targets { names: vec!["app".to_owned()], text, are_containers: false }
+    let pid = i32::try_from(pid).ok();
+    Targets { names: vec!["app".to_owned()], pid, text, are_containers: false }
 }
 
 /// Whether a command only prepares an action.

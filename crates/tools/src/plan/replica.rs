@@ -321,8 +321,12 @@ impl<'a> Replica<'a> {
 
     fn act(&mut self, now: Moment, act: &Act) -> Acted {
         let are_containers = self.scenario.restarts == Restarts::Kubelet;
-        let targets =
-            || Targets { names: vec!["app".to_owned()], text: "app".to_owned(), are_containers };
+        let targets = || Targets {
+            names: vec!["app".to_owned()],
+            pid: None,
+            text: "app".to_owned(),
+            are_containers,
+        };
         if self.scenario.policy.target != TargetName::None {
             if !self.application.runs(now) {
                 return Acted::Absent(not_started());
