@@ -584,6 +584,68 @@ fn the_effective_configuration_parses_to_the_same_configuration() {
     }
 }
 
+#[test]
+fn a_file_is_the_same_in_yaml_and_json() {
+    let effective = |name: &str, text: &str| {
+        let (config, warnings) = config::parse(name, text, &Overrides::default(), None)
+            .map_err(|p| p.to_string())
+            .unwrap();
+        assert_eq!(warnings, [], "{text}");
+        config::effective(&config)
+    };
+    for (name, text) in GOOD {
+        let json: serde_json::Value = toml::from_str(text).unwrap();
+        let as_json = effective("podnudge.json", &format!("{json:#}"));
+        // JSON has another order of the actions.
+        if name != "everything" {
+            assert_eq!(as_json, effective("podnudge.toml", text), "{name}");
+        }
+    }
+    let yaml = "# A comment.\nagent:\n  listen: :9533\n  log: json\n  digests-in-metrics: none\nrule:\n\
+                - name: web\n  watch: [/etc/nginx, \"/etc/tls\"]\n  jitter: 30s\n  ignore:\n    - '*.md'\n\
+                \x20 signal: HUP\n  target: {process: nginx, uid: 101}\n  verify: {children-newer: true}\n\
+                \x20 publish: {dir: /config, mode: 0644}\n";
+    let toml = "[agent]\nlisten = \":9533\"\nlog = \"json\"\ndigests-in-metrics = \"none\"\n[[rule]]\nname = \"web\"\n\
+                watch = [\"/etc/nginx\", \"/etc/tls\"]\njitter = \"30s\"\nignore = [\"*.md\"]\nsignal = \"HUP\"\n\
+                target = { process = \"nginx\", uid = 101 }\nverify = { children-newer = true }\n\
+                publish = { dir = \"/config\", mode = \"0644\" }\n";
+    for name in ["podnudge.yaml", "podnudge.yml", "(standard input)"] {
+        assert_eq!(effective(name, yaml), effective("podnudge.toml", toml), "{name}");
+    }
+}
+
+#[test]
+fn text_in_place_of_a_table_is_a_short_form() {
+    let effective = |rule: &str| {
+        let file = format!("[[rule]]\nwatch = \"/etc/app\"\n{rule}\n");
+        let (config, _) = config::parse("c.toml", &file, &Overrides::default(), None)
+            .map_err(|p| p.to_string())
+            .unwrap();
+        config::effective(&config)
+    };
+    for (short, long) in [
+        ("signal = \"HUP\"", "signal = { name = \"HUP\" }"),
+        ("signal = 1", "signal = { name = 1 }"),
+        ("http = \"http://localhost/\"", "http = { url = \"http://localhost/\" }"),
+        (
+            "target = \"app\"\nsignal = \"HUP\"",
+            "[rule.target]\nprocess = \"app\"\n[rule.signal]\nname = \"HUP\"",
+        ),
+        (
+            "publish = \"/config\"\nsignal = \"HUP\"",
+            "signal.name = \"HUP\"\npublish.dir = \"/config\"",
+        ),
+        ("jitter = \"5s\"\nsignal = \"HUP\"", "jitter.window = \"5s\"\nsignal.name = \"HUP\""),
+        // The other settings of the preset stay.
+        (
+            "preset = \"prometheus\"\nhttp = \"http://127.0.0.1:9091/-/reload\"",
+            "preset = \"prometheus\"\nhttp.url = \"http://127.0.0.1:9091/-/reload\"",
+        ),
+    ] {
+        assert_eq!(effective(short), effective(long), "{short}");
+    }
+}
+
 proptest! {
     /// Any file and any option give a configuration or a list of problems.
     #[test]
@@ -603,6 +665,7 @@ proptest! {
         let arguments = words.map(OsString::from);
         if let Ok(cli::Command::Run(run)) = cli::parse(arguments, []) {
             drop(config::parse("a", &file, &run.overrides, None));
+            drop(config::parse("a.yaml", &file, &run.overrides, None));
         }
         if let Ok((config, _)) = config::parse("a", &file, &Overrides::default(), None) {
             let effective = config::effective(&config);

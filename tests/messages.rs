@@ -160,9 +160,7 @@ fn a_refused_trigger_names_the_key_the_option_and_the_variable() {
     let output = podnudge().args(["trigger", "--url", &url]).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(69), "{stderr}");
-    for part in
-        ["reload = \"loopback\" in [agent]", "--reload=loopback", "PODNUDGE_RELOAD=loopback"]
-    {
+    for part in ["podnudge's own container", "--reload=loopback", "PODNUDGE_RELOAD=loopback"] {
         assert!(stderr.contains(part), "`{part}` is not in: {stderr}");
     }
     assert_eq!(application.reloads(), Vec::<String>::new());

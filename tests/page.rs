@@ -418,7 +418,7 @@ fn a_rule_that_needs_a_person_has_a_command_to_copy() {
     };
     let wanted = "kubectl logs x -n x --all-containers --prefix --since=15m";
     assert_eq!(command(State::Failed, InSync::No).as_deref(), Some(wanted));
-    let wanted = "kubectl exec x -n x -c podnudge -- podnudge trigger x";
+    let wanted = "kubectl exec x -n x -c podnudge -- podnudge approve x";
     assert_eq!(command(State::Held, InSync::No).as_deref(), Some(wanted));
     let wanted = "kubectl exec x -n x -c podnudge -- podnudge status";
     assert_eq!(command(State::Waiting, InSync::No).as_deref(), Some(wanted));

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -15,6 +15,7 @@ use podnudge_config::{self as config, KeyFilter, Overrides, Rule};
 use podnudge_core::event::Proof;
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::{Digest, digest};
+use rustix::net::{AddressFamily, SocketType};
 use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -277,7 +278,10 @@ fn a_server_that_misbehaves_gives_a_reason_within_the_time_limit() {
     let endless =
         |piece: Vec<u8>| server(move |mut stream| while stream.write_all(&piece).is_ok() {});
     let hangs = server(std::mem::forget);
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // It keeps its port, so that no other test gets that, and accepts nothing.
+    let unused = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&unused, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+    let closed = rustix::net::getsockname(&unused).unwrap().try_into().unwrap();
     let drips = server(|mut stream| {
         for byte in record(22, &[2; 4096]) {
             if stream.write_all(&[byte]).is_err() {

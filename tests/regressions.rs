@@ -77,6 +77,8 @@ impl Pod {
             "[agent]\nreload = \"loopback\"\nlog-level = \"debug\"\nwork-dir = \"FOLDER\"\n{agent}\n\
              [[rule]]\nname = \"app\"\nwatch = \"FOLDER/volume\"\nsettle = \"0s\"\n{rules}\n"
         );
+        // These options are for a single rule.
+        podnudge.env_remove("PODNUDGE_CHECK");
         podnudge.arg("--config").arg(self.0.write("podnudge.toml", &config));
         let podnudge = Podnudge { agent: self.0.start(podnudge, "started") };
         wait_until("the volumes are read", || {

@@ -115,7 +115,7 @@ pub(crate) fn expiry(
 
 /// Removes the copies of a podnudge that was killed during a check: they may contain secrets.
 pub(crate) fn remove_leftover_copies(rule: &Rule, work_dir: &Path) {
-    if !has_programs(rule) && !rule.may_use_check_of_preset() {
+    if !has_programs(rule) {
         return;
     }
     // If it cannot be opened, the check says so.

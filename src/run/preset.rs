@@ -40,6 +40,9 @@ impl PresetCheck {
             *left = Left::default();
         }
         let with_check = rule.with_check_of_preset().filter(|_| check.was_used);
+        if let Some(rule) = &with_check {
+            report::preset_check(rule, None);
+        }
         (with_check.unwrap_or_else(|| rule.clone()), check)
     }
 }
@@ -85,6 +88,7 @@ impl Agent {
         let work_dir = self.config.agent.work_dir.clone();
         let now = clock::now().wall;
         self.queue_read(id, move |_| {
+            checks::remove_leftover_copies(&rule, &work_dir);
             let begun = checks::run_local(&rule, content, &work_dir, &attempts, now);
             Done::PresetCheckBegun(id, content, begun)
         });
@@ -164,6 +168,7 @@ impl Agent {
     fn restore_preset_check(&mut self, id: RuleId) {
         let state = self.rules.get(id.0).filter(|state| state.preset_check.was_used);
         if let Some(rule) = state.and_then(|state| state.config.with_check_of_preset()) {
+            report::preset_check(&rule, None);
             self.change_rule(id, rule);
         }
     }

@@ -48,7 +48,7 @@ fn nudge(scene: &Scene, by: &[&str], agent: &str, rule: &str) -> Agent {
     podnudge.env_remove("PODNUDGE_CHECK");
     let work_dir = if agent.is_empty() { "work-dir = \"FOLDER/work\"" } else { agent };
     let file = format!(
-        "[agent]\nresync = \"1s\"\n{work_dir}\n[[rule]]\nwatch = \"{DIR}\"\nsettle = \"20ms\"\nmin-interval = \"0s\"\n{rule}\n"
+        "[agent]\nresync = \"1s\"\n{work_dir}\n[[rule]]\nname = \"of-preset\"\nwatch = \"{DIR}\"\nsettle = \"20ms\"\nmin-interval = \"0s\"\n{rule}\n"
     );
     scene.configured_by(podnudge, &file)
 }

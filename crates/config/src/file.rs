@@ -13,8 +13,10 @@ use super::preset::{self, Unresolved};
 use super::problem::{Origin, Problem, Problems, Report};
 use super::rule::{self, Rule, RuleSettings};
 use super::settings::{self, Settings, page};
+use super::short;
 use super::tree;
 use super::write::Page;
+use super::yaml;
 use podnudge_core::week::Zones;
 
 settings! {
@@ -84,7 +86,9 @@ pub fn parse_with_zones(
 ) -> Result<(Config, Vec<Problem>), Problems> {
     let mut report = Report::new(FILE, file_name, text, zones, bundle);
     report.origins = origins;
-    let config = tree::read(text, &report).and_then(|mut root| {
+    let read = if yaml::is_yaml(file_name, text) { yaml::read } else { tree::read };
+    let config = read(text, &report).and_then(|mut root| {
+        short::write_out(&mut root, FILE);
         overlay(&mut root, overrides, &report);
         let unresolved = preset::merge(&mut root, &report);
         let root_place = Place::root(&report);

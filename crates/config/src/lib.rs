@@ -12,6 +12,7 @@
 mod define;
 #[macro_use]
 mod settings;
+mod short;
 #[macro_use]
 mod words;
 mod action;
@@ -59,6 +60,7 @@ mod types;
 mod verify;
 mod waits;
 mod write;
+mod yaml;
 
 pub use action::{Action, Evict, OnFailure, Restart, RestartPod, SignalAction};
 pub use agent::{Agent, DigestsInMetrics, Listen, LogFormat, LogLevel, ReloadEndpoint, WatchMode};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::define::{Form, Section, Single};
+use super::define::{Form, Section};
 use super::options::Flag;
 use super::parsers;
 use super::problem::{At, Report};
@@ -87,20 +87,14 @@ fn set(
     let [key, rest @ ..] = path else { return };
     let at = node.at.clone();
     match section.setting(key).map(|definition| definition.form) {
-        Some(Form::Table(inner, short)) if !rest.is_empty() => {
-            let (key_at, slot) = slot(entries, key, &at, Value::Table(BTreeMap::new()));
-            if let (Some(short), Value::Text(_) | Value::Number { .. }) = (short, &slot.value) {
-                *slot = slot.clone().within(key_at, short);
-            }
+        Some(Form::Table(inner, _)) if !rest.is_empty() => {
+            let (_, slot) = slot(entries, key, &at, Value::Table(BTreeMap::new()));
             if let Value::Table(entries) = &mut slot.value {
                 set(inner, entries, rest, node, report);
             }
         }
-        Some(Form::Tables(inner, single)) => {
-            let (key_at, slot) = slot(entries, key, &at, Value::List(Vec::new()));
-            if let (Single::Key(short), Value::Text(_)) = (single, &slot.value) {
-                slot.value = Value::List(vec![slot.clone().within(key_at, short)]);
-            }
+        Some(Form::Tables(inner, _)) => {
+            let (_, slot) = slot(entries, key, &at, Value::List(Vec::new()));
             let Value::List(tables) = &mut slot.value else { return };
             if *key != "rule" || tables.is_empty() {
                 tables.push(Node { at, value: Value::Table(BTreeMap::new()) });

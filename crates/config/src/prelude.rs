@@ -12,7 +12,7 @@ pub(super) use super::place::Place;
 pub(super) use super::place::Spot::{self, Key, Value};
 pub(super) use super::settings::{
     Validated, computed, default, flatten, list, one_or_more, optional, optional_list,
-    optional_table, required, required_list, table, table_or, tables, tables_or,
+    optional_table, optional_table_or, required, required_list, table, table_or, tables, tables_or,
 };
 pub(super) use super::types::*;
 pub(super) use super::words::{Words as _, choice};

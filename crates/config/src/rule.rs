@@ -69,15 +69,15 @@ settings! {
         /// Checks that content must pass before it is used.
         check: Vec<CheckSettings> = tables_or("by");
         /// A directory that the application reads instead of the volumes.
-        publish: Option<Publish> = optional_table();
+        publish: Option<Publish> = optional_table_or("dir");
         /// Write a file of the volumes for the application, decompressed and with environment variables in it.
         expand: Option<Expand> = optional_table();
         /// The process to act on.
-        target: Target = table();
+        target: Target = table_or("process");
         /// Send a signal to the target.
-        signal: Option<SignalAction> = optional_table();
+        signal: Option<SignalAction> = optional_table_or("name");
         /// Send an HTTP request.
-        http: Option<HttpSettings> = optional_table();
+        http: Option<HttpSettings> = optional_table_or("url");
         /// Run a program in podnudge's container.
         exec: Option<ExecAction> = optional_table();
         /// The environment variables that the rule's programs get besides `PATH`, `HOME`, `LANG`, `LC_*`, `TZ` and `TMPDIR`, such as `PG*`.

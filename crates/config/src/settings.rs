@@ -129,11 +129,12 @@ pub(super) const fn table_or<S: Settings>(short: &'static str) -> Setting<S, ()>
 
 /// A table that may be missing.
 pub(super) const fn optional_table<S: Settings>() -> Setting<Option<S>, ()> {
-    let read: Read<Option<S>, ()> = |_, key, table| {
-        let entries = table.take_table(key, S::SECTION, None);
-        Some(entries.and_then(|entries| read(table.place.inner(key), entries)))
-    };
-    nested(Form::Table(S::SECTION, None), read, write_tables)
+    nested(Form::Table(S::SECTION, None), read_optional_table, write_tables)
+}
+
+/// A table that may be missing; a value in its place sets the key `short` of the table.
+pub(super) const fn optional_table_or<S: Settings>(short: &'static str) -> Setting<Option<S>, ()> {
+    nested(Form::Table(S::SECTION, Some(short)), read_optional_table, write_tables)
 }
 
 /// A list of tables.
@@ -257,6 +258,17 @@ fn read_table<S: Settings>(
 
 fn write_table<S: Settings>(_: &Setting<S, ()>, key: &str, value: &S, page: &mut Page) {
     page.tables(key, S::SECTION, vec![self::page(value)]);
+}
+
+#[expect(clippy::option_option, reason = "a table that is missing is read")]
+fn read_optional_table<S: Settings>(
+    setting: &Setting<Option<S>, ()>,
+    key: &str,
+    table: &mut Table<'_>,
+) -> Option<Option<S>> {
+    let Form::Table(section, short) = setting.kind.form else { return None };
+    let entries = table.take_table(key, section, short);
+    Some(entries.and_then(|entries| read(table.place.inner(key), entries)))
 }
 
 fn read_tables<S: Settings>(

@@ -60,13 +60,10 @@ impl<'a> Table<'a> {
         section: &Section,
         short: Option<&str>,
     ) -> Option<Entries> {
-        let (at, node) = self.entries.remove(key)?;
-        match (node.value, short) {
-            (Value::Table(entries), _) => Some(entries),
-            (value @ (Value::Text(_) | Value::Number { .. }), Some(short)) => {
-                Some([(short.to_owned(), (at, Node { value, ..node }))].into())
-            }
-            (value, short) => {
+        let (_, node) = self.entries.remove(key)?;
+        match node.value {
+            Value::Table(entries) => Some(entries),
+            value => {
                 let or_text = if short.is_some() { "text or " } else { "" };
                 let wanted = format!("{or_text}a table, `{}`", example(section));
                 let hint = as_table(key, section, &value);
@@ -84,13 +81,9 @@ impl<'a> Table<'a> {
         single: Single,
     ) -> Vec<(Place<'a>, Entries)> {
         let Some((at, node)) = self.entries.remove(key) else { return Vec::new() };
-        let (is_single, node) = match (single, &node.value) {
-            (Single::Key(short), Value::Text(_)) => (true, node.within(&at, short)),
-            _ => (single == Single::Table, node),
-        };
         let nodes = match node.value {
             Value::List(nodes) => nodes,
-            _ if is_single => vec![node],
+            _ if single == Single::Table => vec![node],
             _ => {
                 let reason = Reason::new(format!("`{key}` must be a list of tables"));
                 let hint = format!("write `{}`, with two brackets", section.header);

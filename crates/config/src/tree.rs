@@ -56,7 +56,9 @@ pub(super) fn read(text: &str, report: &Report<'_>) -> Option<Entries> {
     let message = error.message().replace('\n', ", ");
     let reason = Reason::new(format!("not TOML: {}", shown::text(&message)));
     let reason = reason.hint(match other_format(text) {
-        Some(format) => format!("this looks like {format}; podnudge reads TOML"),
+        Some(format) => format!(
+            "this looks like {format}, which needs a file with the ending `.yaml` or `.json`"
+        ),
         None => {
             "text is in quotes, a list in brackets, and each key is in its table once".to_owned()
         }
@@ -66,7 +68,7 @@ pub(super) fn read(text: &str, report: &Report<'_>) -> Option<Entries> {
 }
 
 /// Another format that the text looks like, judged by its first line.
-fn other_format(text: &str) -> Option<&'static str> {
+pub(super) fn other_format(text: &str) -> Option<&'static str> {
     let is_content = |line: &&str| !line.is_empty() && !line.starts_with('#');
     let first = text.lines().map(str::trim).find(is_content)?;
     let key = first.split_once(':').map_or("", |(key, _)| key);
