@@ -390,6 +390,10 @@ fn check_ends_with_what_happens_when_the_volumes_change() {
             "/etc/nginx changes: check by nginx -t, wait up to 30s, HUP to nginx, proof by new workers",
         ),
         (
+            "[[rule]]\nwatch = \"/etc/nginx\"\npreset = \"nginx\"\ntarget = \"nginx\"\n",
+            "/etc/nginx changes: check by nginx -t -q -c {dir}/nginx.conf if it can run, HUP to nginx, proof by new workers",
+        ),
+        (
             "[[rule]]\nwatch = \"/etc/app\"\n",
             "/etc/app changes: reload and proof as the preset of the target's program says",
         ),

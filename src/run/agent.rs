@@ -180,10 +180,10 @@ impl Agent {
                 None
             });
             let (attempts, mut left) = Attempts::open(rule, &config.agent);
-            let (rule, preset_check) = PresetCheck::restored(rule, &mut left);
+            let preset_check = PresetCheck::restored(rule, &mut left);
             let policy = rule.policy(VolumeId(volumes.len()));
             volumes.extend(rule.settings.watch.iter().map(|path| (RuleId(n), path.clone())));
-            states.push(RuleState::new(rule, (attempts, preset_check), &config.agent, key));
+            states.push(RuleState::new(rule.clone(), (attempts, preset_check), &config.agent, key));
             let (interrupted, is_record_unreadable) = (left.known, left.is_unreadable);
             let pod = api.pod().uid;
             let memory = memory.flatten();

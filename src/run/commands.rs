@@ -148,7 +148,8 @@ impl Agent {
             let reason = Reason::new("the slot of this rule expired before the action began");
             return self.handle_event(Event::Acted(act.rule, Acted::Refused(reason)));
         }
-        if let Some(reason) = self.why_not_end(act.rule).or_else(|| self.why_not_evict(act.rule)) {
+        let why_not = self.why_not_end(act.rule).or_else(|| self.why_not_evict(act.rule));
+        if let Some(reason) = why_not.or_else(|| self.why_check_first(act.rule, act.digest)) {
             return self.handle_event(Event::Acted(act.rule, Acted::Refused(reason)));
         }
         if self.rule(act.rule).is_some_and(|rule| rule.actions.is_empty()) {
@@ -242,6 +243,7 @@ impl Agent {
     fn check(&mut self, rule: RuleId, digest: Digest) {
         let work_dir = self.config.agent.work_dir.clone();
         let now = clock::now().wall;
+        self.forget_rejected(rule);
         let Some(state) = self.rules.get_mut(rule.0) else { return };
         state.abort_check();
         (state.checked_digest, state.full_digest) = (Some(digest), None);

@@ -15,12 +15,12 @@ use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::Digest;
 
 /// What is known of the check.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default)]
 pub(super) struct PresetCheck {
     /// The content on which it was tried last.
     tried: Option<Digest>,
-    /// An earlier podnudge has used it: what it rejected is not used after a restart either.
-    was_used: bool,
+    /// What it has rejected when an earlier podnudge used it: that is not used after a restart either.
+    rejected: Vec<Digest>,
     /// An earlier podnudge has ended during it.
     has_ended_podnudge: bool,
     /// Whether it was said why it is not used.
@@ -28,22 +28,15 @@ pub(super) struct PresetCheck {
 }
 
 impl PresetCheck {
-    /// What earlier podnudges have left. Returns the rule with the check, if they used it.
-    pub(super) fn restored(rule: &Rule, left: &mut Left) -> (Rule, Self) {
-        let mut check = Self::default();
+    /// What earlier podnudges have left, if that is of this check.
+    pub(super) fn restored(rule: &Rule, left: &mut Left) -> Self {
         if !rule.may_use_check_of_preset() {
-            return (rule.clone(), check);
+            return Self::default();
         }
-        check.has_ended_podnudge = left.known.iter().any(|known| known.times > 0);
-        check.was_used = !left.known.is_empty() && !check.has_ended_podnudge;
-        if !check.was_used {
-            *left = Left::default();
-        }
-        let with_check = rule.with_check_of_preset().filter(|_| check.was_used);
-        if let Some(rule) = &with_check {
-            report::preset_check(rule, None);
-        }
-        (with_check.unwrap_or_else(|| rule.clone()), check)
+        let known = std::mem::take(left).known;
+        let has_ended_podnudge = known.iter().any(|known| known.times > 0);
+        let rejected = known.iter().map(|known| known.digest).collect();
+        Self { rejected, has_ended_podnudge, ..Self::default() }
     }
 }
 
@@ -55,7 +48,9 @@ impl Agent {
         if let Ok(Some((rule, target))) = process::choose_preset(&self.context, &config) {
             report::preset(&rule.name, &target, &rule.shown_actions().to_string());
             self.change_rule(id, rule);
-            self.restore_preset_check(id);
+            if let Some(state) = self.rules.get_mut(id.0) {
+                (state.preset_check.tried, state.preset_check.is_said) = (None, false);
+            }
         }
     }
 
@@ -74,12 +69,16 @@ impl Agent {
         let Some(content) = self.core.content(id) else { return false };
         let Some(state) = self.rules.get(id.0) else { return false };
         let Some(rule) = state.config.with_check_of_preset() else { return false };
-        let known = state.preset_check;
+        let known = &state.preset_check;
         if known.tried == Some(content) || known.has_ended_podnudge && known.is_said {
             return false;
         }
         if let Some(reason) = self.why_not_check(&rule, known) {
             self.preset_check_unused(id, &reason);
+            return false;
+        }
+        if known.rejected.contains(&content) {
+            self.use_preset_check(id);
             return false;
         }
         let Some(state) = self.rules.get_mut(id.0) else { return false };
@@ -96,11 +95,16 @@ impl Agent {
     }
 
     /// Why the program of this check must not get content.
-    fn why_not_check(&self, rule: &Rule, known: PresetCheck) -> Option<Reason> {
+    fn why_not_check(&self, rule: &Rule, known: &PresetCheck) -> Option<Reason> {
         let work_dir = &self.config.agent.work_dir;
         if known.has_ended_podnudge {
             let hint = "raise the memory limit of podnudge's container, and set check = \"preset\"";
             return Some(Reason::new("podnudge has ended during it").hint(hint));
+        }
+        if self.config.cluster.is_some() {
+            let reason = "the program could run code of the content with podnudge's access to the Kubernetes API";
+            let hint = "if those who edit the content may have that, set check = \"preset\"";
+            return Some(Reason::new(reason).hint(hint));
         }
         if mounts::memory_volume_copied_to_disk(&rule.settings.watch, work_dir).is_some() {
             let reason = Reason::new(
@@ -146,12 +150,7 @@ impl Agent {
     /// Uses the check from now on, if it has accepted what the application runs.
     pub(super) fn preset_checked(&mut self, id: RuleId, checked: Checked) {
         match checked {
-            Checked::Passed => {
-                if let Some(rule) = self.rule(id).and_then(|rule| rule.with_check_of_preset()) {
-                    report::preset_check(&rule, None);
-                    self.change_rule(id, rule);
-                }
-            }
+            Checked::Passed => self.use_preset_check(id),
             Checked::Rejected(reason) | Checked::NotBefore(_, reason) => {
                 self.preset_check_unused(id, &reason);
             }
@@ -164,12 +163,25 @@ impl Agent {
         }
     }
 
-    /// Gives a rule that has just got its preset the check that an earlier podnudge has used.
-    fn restore_preset_check(&mut self, id: RuleId) {
-        let state = self.rules.get(id.0).filter(|state| state.preset_check.was_used);
-        if let Some(rule) = state.and_then(|state| state.config.with_check_of_preset()) {
+    /// Lets all content of the rule pass the check from now on.
+    fn use_preset_check(&mut self, id: RuleId) {
+        if let Some(rule) = self.rule(id).and_then(|rule| rule.with_check_of_preset()) {
             report::preset_check(&rule, None);
             self.change_rule(id, rule);
+        }
+    }
+
+    /// Why an action must wait that was commanded before podnudge used the check again, which has rejected its content.
+    pub(super) fn why_check_first(&self, id: RuleId, content: Digest) -> Option<Reason> {
+        let state = self.rules.get(id.0).filter(|state| !state.config.checks.is_empty())?;
+        let is_rejected = state.preset_check.rejected.contains(&content);
+        is_rejected.then(|| Reason::new("the content is checked first, which was rejected before"))
+    }
+
+    /// The check has the last word from now on.
+    pub(super) fn forget_rejected(&mut self, id: RuleId) {
+        if let Some(state) = self.rules.get_mut(id.0) {
+            state.preset_check.rejected.clear();
         }
     }
 }

@@ -18,14 +18,15 @@ pub fn bind() -> io::Result<UnixListener> {
     UnixListener::bind(path()?)
 }
 
-/// The path for whoever connects to the podnudge of this container, if there is one.
+/// The path for whoever connects to the podnudge of this container, if there is one. Another container may have taken the
+/// name.
 pub(crate) async fn path_of_running() -> Option<PathBuf> {
     let path = path().ok()?;
-    // Its answer is not waited for: it may be stuck.
-    UnixStream::connect(&path).await.ok().map(|_| path)
+    let stream = UnixStream::connect(&path).await.ok()?;
+    is_of_own_container(&stream).then_some(path)
 }
 
-/// Whether a process of podnudge's own container has connected.
+/// Whether the other end is a process of podnudge's own container.
 pub(crate) fn is_of_own_container(stream: &UnixStream) -> bool {
     let Ok(peer) = stream.peer_cred() else { return false };
     let is_same_user = [0, rustix::process::geteuid().as_raw()].contains(&peer.uid());

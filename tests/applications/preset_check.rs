@@ -115,7 +115,11 @@ fn the_check_is_not_used_before_it_accepts_what_runs() {
     // nginx reads another file than the check, as where only `conf.d` is mounted.
     let (mut scene, _nginx) =
         start(&content("other.conf", "return 200 \"one\";"), "/etc/nginx/other.conf");
-    let agent = nudge(&scene, &[], "", "");
+    // A record of other content, which was rejected before, changes nothing.
+    let record = format!("[{{\"digest\":\"{}\",\"times\":0}}]", "ab".repeat(32));
+    scene.write("state/..podnudge-checks.of-preset.json", &record);
+    let agent = "work-dir = \"FOLDER/work\"\nstate-dir = \"FOLDER/state\"";
+    let agent = nudge(&scene, &[], agent, "");
     agent.wait_for("preset-check", 1);
     let reason = agent.last("preset-check", "reason");
     assert!(reason.contains("nginx.conf") && reason.contains("No such file"), "{reason}");
@@ -139,12 +143,15 @@ fn the_check_is_not_used_if_it_must_not_be() {
     in_network!();
     let (mut scene, _nginx) = start(&version("one"), "/etc/nginx/nginx.conf");
     let shared = "its container mounts the directory, too";
+    let cluster =
+        "work-dir = \"FOLDER/work\"\n[cluster]\nurl = \"http://127.0.0.1:1\"\nnamespace = \"web\"";
     let missing = "the program `nginx` does not exist in podnudge's container";
     for (by, agent, rule, reason) in [
         (&[][..], "", "check = \"none\"", None),
         (&[], "", "accept = \"unchecked\"", None),
         (&[], "work-dir = \"/tmp\"", "", Some(shared)),
         (&["env", "PATH=/nowhere"], "", "", Some(missing)),
+        (&[], cluster, "", Some("access to the Kubernetes API")),
     ] {
         let agent = nudge(&scene, by, agent, rule);
         if let Some(reason) = reason {

@@ -58,7 +58,9 @@ impl Rule {
         if let Some(reason) = settings.wrong_body() {
             return Err(reason);
         }
-        let mut checks = self.checks.clone();
+        // The check of an earlier preset, which the rule does not ask for, is not for this one.
+        let mut checks =
+            if self.may_use_check_of_preset() { Vec::new() } else { self.checks.clone() };
         check::fill(&mut checks, Some(preset))?;
         Ok(Self {
             settings,
@@ -73,7 +75,8 @@ impl Rule {
     /// The rule with the check of its preset, if it uses that without asking for it.
     #[must_use]
     pub fn with_check_of_preset(&self) -> Option<Self> {
-        let preset = self.preset.filter(|_| self.may_use_check_of_preset())?;
+        let preset =
+            self.preset.filter(|_| self.may_use_check_of_preset() && self.checks.is_empty())?;
         if preset.check.is_empty() || preset.check_on_request {
             return None;
         }
@@ -88,7 +91,7 @@ impl Rule {
     #[must_use]
     pub fn may_use_check_of_preset(&self) -> bool {
         self.settings.check.is_empty()
-            && self.checks.is_empty()
+            && self.settings.expand.is_none()
             && self.settings.hold.approve_before != Some(ApproveBefore::Check)
             && !self.settings.accept.contains(&Risk::Unchecked)
             && (self.preset.is_some() || self.awaits_preset())

@@ -39,6 +39,11 @@ fn sentence(rule: &Rule, text: &mut String) {
         step(text, &["wait for an approval"]);
     }
     rule.checks.iter().for_each(|one| check(one, text));
+    if let Some(program) = rule.with_check_of_preset().as_ref().and_then(|rule| rule.checks.first())
+    {
+        check(program, text);
+        text.insert_str(text.len() - 1, " if it can run");
+    }
     if approval == Some(ApproveBefore::Rollout) {
         step(text, &["wait for an approval"]);
     }
