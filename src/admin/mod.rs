@@ -1,4 +1,4 @@
-//! The admin port, and its client for `podnudge status` and `podnudge trigger`.
+//! The admin port, and its client for `podnudge status`, `trigger`, `approve`, `pause` and `resume`.
 
 pub mod bind;
 mod caller;

@@ -22,7 +22,6 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use subtle::ConstantTimeEq as _;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -38,6 +37,7 @@ use super::sync;
 #[cfg(feature = "cluster")]
 pub use super::sync::AskStatus;
 use super::{metrics, own_process};
+use crate::exchange::connect::Stream;
 use crate::system::files;
 use crate::system::own_socket;
 use podnudge_config::ReloadEndpoint;
@@ -97,13 +97,9 @@ pub enum Accepted {
     OwnSocket(UnixStream),
 }
 
-/// A connection of either kind. One type, because each would cost tens of KiB of the binary.
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
-
 /// Serves one connection.
 pub async fn connection(accepted: Accepted, serves: Serves) {
+    // One type of stream, because each would cost tens of KiB of the binary.
     let (stream, caller): (Box<dyn Stream>, _) = match accepted {
         Accepted::Port(stream, peer) => {
             let caller = Caller::of(peer, stream.local_addr().ok());

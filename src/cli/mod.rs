@@ -62,7 +62,7 @@ pub enum Command {
     Once(Sources, Duration),
     /// Print the status of a running podnudge.
     Status(Status),
-    /// Make a running podnudge reload now.
+    /// Ask a running podnudge to act, or to pause.
     Ask(Ask),
     /// Copy podnudge into this directory.
     Install(PathBuf),

@@ -2,7 +2,7 @@
 //!
 //! A preset is merged into the tree of a rule before that is read: `preset = "nginx"`. So it is nothing but settings,
 //! and those of the rule take precedence. A rule without an action gets the preset of its target's program once that is
-//! found: at the preflight and before an action, `Agent::choose_preset` (`src/run/commands.rs`) asks `src/process/preset.rs`,
+//! found: at the preflight and before an action, `Agent::choose_preset` (`src/run/preset.rs`) asks `src/process/preset.rs`,
 //! replaces the rule (`late_preset.rs` reads it anew), and tells the core by `Event::PolicyChanged`. Until then the
 //! policy counts it as a rule with a proof, so that nothing is claimed without one. podnudge chooses no preset that
 //! restarts the target or runs a program: those must be named.

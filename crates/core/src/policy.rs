@@ -126,7 +126,7 @@ pub struct Hold {
     pub pause_key: Option<String>,
     /// Rollouts begin only then.
     pub window: Option<Window>,
-    /// How a person approves each rollout, if one has to.
+    /// Whether a person has to approve each rollout.
     pub approval: bool,
 }
 
