@@ -308,7 +308,10 @@ fn an_exit_after_the_first_of_two_actions_rolls_the_content_back() {
     );
     let agent = pod.rule(&settings);
     agent.wait_for(ROLLED_OUT, 1);
+    application.hold(true);
     pod.change("broken");
+    agent.wait_for("rolling-back", 1);
+    application.hold(false);
     wait_until("the rollout has an outcome", || {
         agent.count("rolled-back") + agent.count(ROLLED_OUT) == 2
     });

@@ -1,6 +1,7 @@
 //! The real podnudge binary, observed by its log.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,9 +10,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::http::ask;
+use super::http::try_to_ask;
 use super::program::podnudge;
-use super::wait::wait_until;
+use super::wait::{LIMIT, is_within, wait_until};
 
 /// The log events of a rollout that succeeded, with or without evidence that the application runs the
 /// content.
@@ -122,10 +123,22 @@ impl Agent {
         self.last("started", "listen")
     }
 
-    /// The body of what its port answers at this path.
+    /// The body of what its port answers at this path. A machine that stands still for some seconds makes podnudge
+    /// close a connection on which nothing came, or say that its loop does not answer: then it is asked again.
     pub(crate) fn get(&self, path: &str) -> String {
-        let answer = ask(&self.address(), "GET", path);
-        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+        let address = self.address();
+        let mut answer = Ok(String::new());
+        let is_answer = |answer: &io::Result<String>| {
+            answer.as_ref().is_ok_and(|text| {
+                text.contains("\r\n\r\n") && !text.contains("event loop not responding")
+            })
+        };
+        let is_answered = is_within(LIMIT, || {
+            answer = try_to_ask(&address, "GET", path);
+            is_answer(&answer)
+        });
+        assert!(is_answered, "{path}: {answer:?}, and in its log: {}", self.log());
+        answer.unwrap().split_once("\r\n\r\n").unwrap().1.to_owned()
     }
 
     /// The status of its only rule, as the admin port shows it.

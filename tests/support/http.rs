@@ -1,6 +1,6 @@
 //! Small HTTP servers, and a runtime for their clients.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -43,12 +43,17 @@ pub(crate) fn request(stream: impl std::io::Read) -> String {
 
 /// Sends a request without a body, and returns the whole response.
 pub(crate) fn ask(address: &str, method: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
+    try_to_ask(address, method, path).unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+}
+
+/// The same where the connection may be reset.
+pub(super) fn try_to_ask(address: &str, method: &str, path: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
     let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
-    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(head.as_bytes())?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
 }
 
 pub(crate) fn respond(mut stream: impl std::io::Write, status: &str, headers: &str, body: &str) {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -13,6 +14,7 @@ use super::wait::wait_until;
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     running: Arc<Mutex<Option<Child>>>,
+    is_held: Arc<AtomicBool>,
     starts: PathBuf,
 }
 
@@ -32,22 +34,28 @@ impl Supervisor {
             }
         };
         let running = Arc::new(Mutex::new(Some(begin())));
-        let kept = Arc::clone(&running);
+        let is_held = Arc::new(AtomicBool::new(false));
+        let (kept, waits) = (Arc::clone(&running), Arc::clone(&is_held));
         thread::spawn(move || {
             loop {
                 let has_ended = match kept.lock().unwrap().as_mut() {
                     Some(child) => child.try_wait().unwrap().is_some(),
                     None => return,
                 };
-                if has_ended {
+                if has_ended && !waits.load(Ordering::Relaxed) {
                     *kept.lock().unwrap() = Some(begin());
                 }
                 thread::yield_now();
             }
         });
-        let supervisor = Self { running, starts };
+        let supervisor = Self { running, is_held, starts };
         wait_until("the application has started", || supervisor.starts() == 1);
         supervisor
+    }
+
+    /// Whether it waits before it restarts the application, as a kubelet does in its back-off.
+    pub(crate) fn hold(&self, is_held: bool) {
+        self.is_held.store(is_held, Ordering::Relaxed);
     }
 
     /// How often the application was started.
