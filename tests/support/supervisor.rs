@@ -7,6 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use nix::errno::Errno;
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
+
 use super::program::command;
 use super::wait::wait_until;
 
@@ -37,15 +41,12 @@ impl Supervisor {
         let is_held = Arc::new(AtomicBool::new(false));
         let (kept, waits) = (Arc::clone(&running), Arc::clone(&is_held));
         thread::spawn(move || {
-            loop {
-                let has_ended = match kept.lock().unwrap().as_mut() {
-                    Some(child) => child.try_wait().unwrap().is_some(),
-                    None => return,
-                };
-                if has_ended && !waits.load(Ordering::Relaxed) {
-                    *kept.lock().unwrap() = Some(begin());
+            while has_ended(&kept) {
+                wait_until("it may be restarted", || !waits.load(Ordering::Relaxed));
+                let mut running = kept.lock().unwrap();
+                if running.is_some() {
+                    *running = Some(begin());
                 }
-                thread::yield_now();
             }
         });
         let supervisor = Self { running, is_held, starts };
@@ -61,6 +62,24 @@ impl Supervisor {
     /// How often the application was started.
     pub(crate) fn starts(&self) -> usize {
         fs::read_to_string(&self.starts).unwrap_or_default().lines().count()
+    }
+}
+
+/// Waits until the application has ended, and returns whether it is wanted any more.
+fn has_ended(running: &Mutex<Option<Child>>) -> bool {
+    let Some(pid) = running.lock().unwrap().as_ref().map(Child::id) else { return false };
+    let pid = Pid::from_raw(pid.cast_signed());
+    // It is not reaped here, so that its pid stays its own. At the end of the test there may be no such child any more.
+    match waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) {
+        Ok(_) | Err(Errno::ECHILD) => {}
+        Err(error) => panic!("cannot wait for the application: {error}"),
+    }
+    match running.lock().unwrap().as_mut() {
+        Some(child) => {
+            child.wait().unwrap();
+            true
+        }
+        None => false,
     }
 }
 
