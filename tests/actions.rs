@@ -131,7 +131,7 @@ fn a_proof_given_after_the_application_exited_does_not_count() {
     let settings = format!(
         "target = {{ cmdline = \"^sh -c .* FOLDER$\" }}\n\
          publish = {{ dir = \"FOLDER/config\" }}\nsignal = {{ name = \"HUP\" }}\n\
-         verify = {{ alive-for = \"100ms\", exec-timeout = \"20s\", \
+         verify = {{ alive-for = \"100ms\", attempt-timeout = \"20s\", \
          exec = [\"sh\", \"-c\", \"{proof}\"] }}\n"
     );
     let agent = pod.rule(&settings);
@@ -161,7 +161,7 @@ fn a_reload_without_effect_is_escalated_to_a_restart() {
     });
     let settings = "target = { cmdline = \"^sh -c .* FOLDER$\" }\non-start = \"never\"\n\
                 on-failure = [\"retry\", \"restart\"]\nsignal = { name = \"HUP\" }\n\
-                verify = { alive-for = \"100ms\", timeout = \"1s\", exec-timeout = \"500ms\",\n\
+                verify = { alive-for = \"100ms\", timeout = \"1s\", attempt-timeout = \"500ms\",\n\
                 exec = [\"cmp\", \"FOLDER/seen\", \"FOLDER/volume/app.conf\"] }\n\
                 retry = { first = \"100ms\", max = \"200ms\", attempts = 2 }\n";
     let agent = pod.rule(&settings.replace(",\n", ", "));

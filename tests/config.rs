@@ -283,7 +283,7 @@ fn options_set_switches_words_and_split_commands() {
     let reload = effective(&["--signal", "HUP", "--reload", "loopback"]);
     assert!(reload.contains("reload = \"loopback\"\n"), "{reload}");
     let restart = effective(&["--restart"]);
-    assert!(restart.contains("[rule.restart]\ngrace = \"30s\"\n"), "{restart}");
+    assert!(restart.contains("[rule.restart]\nwhat = \"target\"\n"), "{restart}");
     let exec = effective(&["--exec", "/app/reload  --all"]);
     assert!(exec.contains("argv = [\"/app/reload\", \"--all\"]\n"), "{exec}");
     let check = effective(&["--signal", "HUP", "--check-exec", "nginx -t -c {dir}/nginx.conf"]);
@@ -518,7 +518,7 @@ fn rules_that_may_interrupt_wait_by_default_while_the_slots_are_unreachable() {
     assert_eq!(default(&format!("{signal}on-failure = \"retry\"")), Some(OnUnreachable::Act));
     let last_resort = format!("{signal}on-failure = [\"retry\", \"restart\"]");
     assert_eq!(default(&last_resort), Some(OnUnreachable::Wait));
-    assert_eq!(default("evict = {}"), Some(OnUnreachable::Wait));
+    assert_eq!(default("restart = \"evict\""), Some(OnUnreachable::Wait));
     let drained = format!("{signal}drain.before = \"action\"\n");
     assert_eq!(default(&drained), Some(OnUnreachable::Wait));
     let acts = format!("{drained}limit.on-unreachable = \"act\"\n");

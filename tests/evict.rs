@@ -88,7 +88,7 @@ fn start_podnudge(scene: &Scene, server: &ApiServer, text: &str, uid: Option<&st
 
 #[test]
 fn a_disruption_budget_is_waited_for_and_the_new_pod_is_not_evicted_again() {
-    let mut pod = Pod::start("evict = {}");
+    let mut pod = Pod::start("restart = \"evict\"");
     pod.server.inject("/eviction", Fault::Status(429, ""));
     pod.server.inject("/eviction", Fault::Status(429, "retry-after: 2\r\n"));
     pod.server.inject("/eviction", Fault::Status(429, ""));
@@ -122,7 +122,7 @@ fn a_disruption_budget_is_waited_for_and_the_new_pod_is_not_evicted_again() {
 
 #[test]
 fn with_a_state_directory_that_outlives_it_the_pod_is_evicted_once() {
-    let mut pod = Pod::start("evict = {}");
+    let mut pod = Pod::start("restart = \"evict\"");
     pod.write("2");
     pod.agent.wait_for("evicted", 1);
     let pod = pod.replace("u-2");
@@ -134,7 +134,7 @@ fn with_a_state_directory_that_outlives_it_the_pod_is_evicted_once() {
 
 #[test]
 fn a_podnudge_that_does_not_know_its_pod_evicts_none() {
-    let mut pod = Pod::start_as(None, "evict = {}");
+    let mut pod = Pod::start_as(None, "restart = \"evict\"");
     pod.agent.wait_for("preflight", 1);
     assert_eq!(pod.agent.last("preflight", "problem"), "pod-unknown");
     pod.write("2");
@@ -150,7 +150,7 @@ fn a_podnudge_that_does_not_know_its_pod_evicts_none() {
 
 #[test]
 fn an_eviction_whose_answer_is_lost_keeps_the_slot_until_it_is_known_what_became_of_it() {
-    let mut pod = Pod::start("evict = {}\nlimit = { lease = \"web\" }");
+    let mut pod = Pod::start("restart = \"evict\"\nlimit = { lease = \"web\" }");
     pod.server.inject("/eviction", Fault::Cut(10));
     pod.write("2");
     pod.agent.wait_for("held", 1);
@@ -167,7 +167,7 @@ fn an_eviction_whose_answer_is_lost_keeps_the_slot_until_it_is_known_what_became
 
 #[test]
 fn a_missing_right_is_named_and_a_failure_of_the_server_passes() {
-    let mut pod = Pod::start("evict = {}");
+    let mut pod = Pod::start("restart = \"evict\"");
     pod.server.inject("/eviction", Fault::Status(403, ""));
     pod.server.inject("/eviction", Fault::Status(500, ""));
     pod.server.inject("/eviction", Fault::Closed);
@@ -191,7 +191,7 @@ fn a_missing_right_is_named_and_a_failure_of_the_server_passes() {
 #[test]
 fn a_pod_that_is_gone_after_it_was_seen_needs_no_eviction() {
     for uid in [None, Some("u-2")] {
-        let mut pod = Pod::start("evict = {}");
+        let mut pod = Pod::start("restart = \"evict\"");
         pod.server.inject("/eviction", Fault::Status(429, ""));
         pod.write("2");
         pod.agent.wait_for("held", 1);
@@ -206,7 +206,7 @@ fn a_pod_that_is_gone_after_it_was_seen_needs_no_eviction() {
 
 #[test]
 fn a_pod_that_was_never_seen_may_be_looked_for_in_the_wrong_namespace() {
-    let mut pod = Pod::start("evict = {}");
+    let mut pod = Pod::start("restart = \"evict\"");
     pod.delete();
     pod.write("2");
     pod.agent.wait_for("refused", 1);
@@ -217,7 +217,7 @@ fn a_pod_that_was_never_seen_may_be_looked_for_in_the_wrong_namespace() {
 
 #[test]
 fn another_pod_of_the_same_name_is_not_evicted() {
-    let mut pod = Pod::start("evict = {}");
+    let mut pod = Pod::start("restart = \"evict\"");
     pod.server.with_store(|store| {
         store.patch(&format!("{PODS}/web-1"), &json!({"metadata": {"uid": "u-2"}})).unwrap()
     });
@@ -230,7 +230,7 @@ fn another_pod_of_the_same_name_is_not_evicted() {
 #[test]
 fn evictions_without_effect_are_bounded_and_reported() {
     let mut pod = Pod::start(
-        "evict = { wait = \"1s\" }\nretry = { attempts = 2, first = \"100ms\" }\nlimit = { lease = \"web\" }",
+        "restart = { what = \"evict\", grace = \"1s\" }\nretry = { attempts = 2, first = \"100ms\" }\nlimit = { lease = \"web\" }",
     );
     pod.write("2");
     pod.agent.wait_for("gave-up", 1);
@@ -245,7 +245,7 @@ fn evictions_without_effect_are_bounded_and_reported() {
 
 #[test]
 fn the_slot_of_an_evicted_pod_is_not_given_back_before_the_pod_has_ended() {
-    let mut pod = Pod::start("evict = {}\nlimit = { lease = \"web\" }");
+    let mut pod = Pod::start("restart = \"evict\"\nlimit = { lease = \"web\" }");
     pod.write("2");
     pod.agent.wait_for("evicted", 1);
     assert!(pod.agent.stop().success());

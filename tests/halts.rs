@@ -107,7 +107,7 @@ fn a_podnudge_that_ends_to_restart_its_pod_first_reports_what_failed() {
         command("sleep").arg(format!("600.{}", std::process::id())).spawn().unwrap();
     let rules = format!(
         "[[rule]]\nname = \"pod\"\nwatch = \"{}\"\nsettle = \"0s\"\nmin-interval = \"0s\"\n\
-         restart-pod = {{}}\ntarget = {{ cmdline = \"^sleep 600.{}$\" }}\n",
+         restart = \"pod\"\ntarget = {{ cmdline = \"^sleep 600.{}$\" }}\n",
         other.kubelet.volume.display(),
         std::process::id(),
     );

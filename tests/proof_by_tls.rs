@@ -315,7 +315,7 @@ fn a_server_that_misbehaves_gives_a_reason_within_the_time_limit() {
     ];
     let crt = Pair::ecdsa(&[1]).crt;
     for (address, wanted) in servers {
-        let limit = "verify: tls-timeout = \"300ms\"";
+        let limit = "verify: attempt-timeout = \"300ms\"";
         let reason = pending(verdict_of(&[("tls.crt", &crt)], address, limit));
         println!("{reason}");
         assert!(reason.message.contains(wanted), "{wanted}: {reason}");

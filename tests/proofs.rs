@@ -300,7 +300,7 @@ fn socket_servers(folder: &Path, server: Server) -> ([String; 2], Arc<Mutex<Vec<
 fn of_socket(address: &str, limit: &str) -> Proof {
     verdict(&format!(
         "socket = \"{address}\"\nsend = \"show proc\\n\"\nanswer-matches = '(?m)^worker [0-9]+$'\n\
-         socket-timeout = \"{limit}\""
+         attempt-timeout = \"{limit}\""
     ))
 }
 
@@ -359,7 +359,7 @@ fn a_socket_that_cannot_be_reached_is_reported_with_a_hint() {
     let (addresses, _) = socket_servers(folder.path(), Server::Hangs);
     let [path, _] = &addresses;
     let verify = format!("socket = \"{path}\"\nsend = \"show\"\nanswer-matches = \"ok\"\n");
-    let Proof::Pending(reason) = verdict(&(verify + "socket-timeout = \"50ms\"")) else {
+    let Proof::Pending(reason) = verdict(&(verify + "attempt-timeout = \"50ms\"")) else {
         panic!("there was no answer")
     };
     assert!(reason.hint.unwrap().contains("no line feed at its end"));
@@ -439,7 +439,7 @@ fn a_proof_program_is_limited_in_output_and_time_and_leaves_no_process() {
     let reason = pending(loud);
     assert!(reason.ends_with("y\nlast") && reason.len() < 5000, "{} bytes", reason.len());
     let hangs = "exec = [\"sh\", \"-c\", \"echo begun; sleep 1000 & sleep 1000\"]\n\
-                 exec-timeout = \"300ms\"";
+                 attempt-timeout = \"300ms\"";
     let reason = pending(verdict(hangs));
     assert!(reason.ends_with("did not end within 300ms: begun"), "{reason}");
     let missing = pending(verdict("exec = \"/nowhere/prove\""));

@@ -139,7 +139,7 @@ fn start_podnudge(folder: &Path, is_namespace_shared: bool) -> Agent {
 }
 
 /// A rule whose target podnudge sees.
-const NAMED: &str = "restart-pod = {}\ntarget = { cmdline = \"^sh -c .* FOLDER$\" }\n\
+const NAMED: &str = "restart = \"pod\"\ntarget = { cmdline = \"^sh -c .* FOLDER$\" }\n\
                      verify = { alive-for = \"100ms\" }";
 
 #[test]
@@ -156,7 +156,7 @@ fn podnudge_ends_with_the_code_and_the_next_one_verifies_the_application() {
 
 #[test]
 fn a_proof_decides_where_podnudge_does_not_see_the_application() {
-    let rule = "restart-pod = {}\nverify = { exec = [\"cmp\", \"-s\", \"FOLDER/volume/app.conf\", \"FOLDER/served\"] }";
+    let rule = "restart = \"pod\"\nverify = { exec = [\"cmp\", \"-s\", \"FOLDER/volume/app.conf\", \"FOLDER/served\"] }";
     let mut pod = Pod::start_with(rule, true, false);
     pod.write("2");
     assert_eq!(pod.restart(), Some(CODE));
@@ -167,7 +167,7 @@ fn a_proof_decides_where_podnudge_does_not_see_the_application() {
 
 #[test]
 fn an_application_that_is_not_seen_and_gives_no_proof_is_not_claimed_to_run_the_content() {
-    let mut pod = Pod::start_with("restart-pod = {}", true, false);
+    let mut pod = Pod::start_with("restart = \"pod\"", true, false);
     pod.write("2");
     assert_eq!(pod.restart(), Some(CODE));
     pod.podnudge.wait_for("delivered", 1);
@@ -195,7 +195,7 @@ fn a_pod_without_the_rule_is_reported_with_its_remedy_and_not_restarted_in_a_loo
 
 #[test]
 fn a_pod_without_the_rule_is_not_restarted_in_a_loop_where_podnudge_sees_nothing() {
-    let rule = "restart-pod = {}\nretry = { attempts = 2, first = \"100ms\" }\n\
+    let rule = "restart = \"pod\"\nretry = { attempts = 2, first = \"100ms\" }\n\
                 verify = { timeout = \"1s\", exec = [\"cmp\", \"-s\", \"FOLDER/volume/app.conf\", \"FOLDER/served\"] }\n\
                 target = { wait = \"1s\" }";
     let mut pod = Pod::start_with(rule, false, false);
@@ -223,7 +223,7 @@ fn content_that_ends_the_restarted_application_is_rolled_back_by_another_restart
 #[test]
 fn the_restart_budget_lasts_beyond_the_restarts() {
     in_namespace!();
-    let mut pod = Pod::start(&NAMED.replace("{}", "{ most = 1 }"));
+    let mut pod = Pod::start(&NAMED.replace("\"pod\"", "{ what = \"pod\", most = 1 }"));
     pod.write("2");
     assert_eq!(pod.restart(), Some(CODE));
     pod.podnudge.wait_for("applied", 1);

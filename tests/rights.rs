@@ -17,10 +17,10 @@ const RULE: &str = "[[rule]]\nwatch = \"/etc/app\"\n";
 
 /// The Roles, and the rules for them, that the documentation shows: the file, and the configuration that needs them.
 const SHOWN: [(&str, &str); 5] = [
-    ("docs/actions.md", "evict = {}\n"),
+    ("docs/actions.md", "restart = \"evict\"\n"),
     ("docs/eager-sync.md", EAGER_SYNC),
     ("docs/fleet.md", "restart = {}\ndrain = { services = [\"web\"] }\n"),
-    ("docs/fleet.md", "evict = {}\nlimit = { lease = \"web\" }\n"),
+    ("docs/fleet.md", "restart = \"evict\"\nlimit = { lease = \"web\" }\n"),
     ("docs/monitoring.md", "http.url = \"http://127.0.0.1/\"\n[cluster]\nevents = true\n"),
 ];
 
@@ -88,7 +88,7 @@ const FEATURES: [(&str, &str, &str); 5] = [
         "eager-sync = true\nobjects = [\"configmap/app\", \"secret/app\"]\n",
     ),
     ("events", "http.url = \"http://127.0.0.1/\"\n", "events = true\n"),
-    ("evict", "evict = {}\n", ""),
+    ("evict", "restart = \"evict\"\n", ""),
     ("lease", "restart = {}\nlimit = { lease = \"podnudge\" }\n", ""),
     ("services", "restart = {}\ndrain = { services = [\"web\"] }\n", ""),
 ];
@@ -126,13 +126,13 @@ fn the_role_of_the_chart_grants_exactly_what_its_values_say() {
             "{\"eagerSync\": {\"configMaps\": [\"a\", \"b\"], \"secrets\": [\"c\"]}}",
             format!("{url}{eager}"),
         ),
-        ("{\"evict\": true}", "evict = {}\n".to_owned()),
+        ("{\"evict\": true}", "restart = \"evict\"\n".to_owned()),
         ("{\"events\": true}", format!("{url}[cluster]\nevents = true\n")),
         (
             "{\"lease\": {\"name\": \"web\"}, \"services\": true, \"evict\": true, \"events\": true, \
              \"eagerSync\": {\"configMaps\": [\"a\", \"b\"], \"secrets\": [\"c\"]}}",
             format!(
-                "evict = {{}}\nlimit = {{ lease = \"web\" }}\ndrain = {{ services = [\"web\"] }}\n{eager}events = true\n"
+                "restart = \"evict\"\nlimit = {{ lease = \"web\" }}\ndrain = {{ services = [\"web\"] }}\n{eager}events = true\n"
             ),
         ),
     ] {

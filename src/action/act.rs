@@ -19,7 +19,7 @@ use crate::publish;
 use crate::verify::proofs::{self, StateBefore};
 use crate::verify::{Baseline, Partial};
 use crate::volume::reads::ReadWatch;
-use podnudge_config::{Action, Rule};
+use podnudge_config::{Action, RestartOf, Rule};
 use podnudge_core::MAX_STARTUP;
 use podnudge_core::clock::Moment;
 use podnudge_core::command::{Act, Extent};
@@ -116,7 +116,7 @@ async fn try_to_act(
     act: &Act,
     cached: Option<&TargetProcess>,
 ) -> Result<(Acted, Baseline), Acted> {
-    if rule.settings.restart_pod.is_some() || rule.settings.evict.is_some() {
+    if rule.settings.restart.is_some_and(|restart| restart.what != RestartOf::Target) {
         return pod_end::act(context, rule, act).map_err(|error| acted_on_refusal(&error));
     }
     let targets = match cached {

@@ -25,7 +25,7 @@ pub(super) async fn restart(
     let identities: Vec<Identity> = replaced.iter().map(|one| one.process.identity).collect();
     // A target below a wrapper ends with it.
     context.restarts.record(&[roots(targets.iter().copied()), identities.clone()].concat());
-    let ended = terminate(&replaced, rule.restart.grace).await;
+    let ended = terminate(&replaced, rule.restart.grace()).await;
     let still_runs = ended.map_err(|error| not_sent(&error))?;
     let baseline = Baseline {
         processes: Vec::new(),

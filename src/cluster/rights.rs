@@ -13,7 +13,7 @@ use super::call::{
     ADD, CONFIG_MAPS, ENDPOINT_SLICES, EVENTS, EVICTIONS, Kind, LEASES, PODS, SECRETS, Verb,
     role_rule,
 };
-use podnudge_config::{Cluster, Config, Limit};
+use podnudge_config::{Cluster, Config, Limit, RestartOf};
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::Moment;
 use podnudge_core::collect;
@@ -38,7 +38,7 @@ pub enum Feature {
     Readiness,
     /// `services` in `[rule.drain]`: whether they have the pod.
     EndpointSlices,
-    /// `[rule.evict]`.
+    /// A restart by eviction.
     Eviction,
     /// `eager-sync` in `[cluster]`.
     EagerSync,
@@ -99,7 +99,7 @@ pub fn needs(config: &Config) -> Vec<Need> {
             let rights = [right(ENDPOINT_SLICES, Verb::ListOfService), right(PODS, Verb::Get)];
             add(Feature::EndpointSlices, RuleId(number), rights.into());
         }
-        if rule.settings.evict.is_some() {
+        if rule.settings.restarts(RestartOf::Evict) {
             add(
                 Feature::Eviction,
                 RuleId(number),

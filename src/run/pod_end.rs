@@ -4,7 +4,7 @@ use super::agent::{Agent, Done, RuleState};
 use super::clock;
 use crate::state::StateDir;
 use crate::volume::mounts;
-use podnudge_config::Action;
+use podnudge_config::{Action, RestartOf};
 use podnudge_core::clock::Moment;
 use podnudge_core::event::{Acted, Event, RuleId};
 use podnudge_core::reason::Reason;
@@ -23,8 +23,8 @@ pub(super) struct Ending {
 impl Agent {
     /// Why podnudge must not end for this rule, if so: the next podnudge would not know why it was started.
     pub(super) fn why_not_end(&self, rule: RuleId) -> Option<Reason> {
-        self.rule(rule)?.settings.restart_pod?;
-        let path = self.config.agent.state_dir.as_deref()?;
+        let ends = self.rule(rule)?.settings.restarts(RestartOf::Pod);
+        let path = self.config.agent.state_dir.as_deref().filter(|_| ends)?;
         if mounts::is_in_pod() && mounts::is_on_root(path) {
             let reason =
                 Reason::new("`state-dir` is not on a volume, and is lost when podnudge ends");

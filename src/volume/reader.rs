@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, OFlags, Stat, StatxAttributes, StatxFlags, fstat, stat
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
-use podnudge_config::{KeyFilter, MostBytes};
+use podnudge_config::KeyFilter;
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::{Digest, Key, Snapshot};
 
@@ -126,7 +126,7 @@ impl ReadError {
                 ))
             }
             Self::TooLarge { .. } | Self::TooManyBytes { .. } => reason.hint(
-                "watch a directory that contains only the configuration, or select keys by `only`; `max-file-bytes` and `max-volume-bytes` say how much is read",
+                "watch a directory that contains only the configuration, or select keys by `only`; `max-bytes` says how much is read",
             ),
             Self::TooManyKept { .. } => reason.hint(
                 "checks, copies and `[rule.publish]` need all keys of all volumes, `[rule.expand]` only its `file`: select keys by `only`, exclude some by `ignore`, or watch the rest with another rule",
@@ -207,8 +207,8 @@ pub(super) struct Reader<'a> {
     pub(super) pauses: bool,
     /// Their contents, if the purpose is to keep them.
     pub(super) contents: Contents,
-    /// How much is read at most.
-    pub(super) most: MostBytes,
+    /// The most bytes that are read.
+    pub(super) most: u64,
     /// How many bytes were read so far.
     pub(super) read: u64,
     /// How many bytes are kept so far, and how many of the rule's other volumes.
@@ -236,7 +236,7 @@ impl<'a> Reader<'a> {
             keys: BTreeMap::new(),
             pauses: false,
             contents: Contents::new(),
-            most: filter.most,
+            most: filter.most_bytes,
             read: 0,
             kept: 0,
             kept_elsewhere: 0,

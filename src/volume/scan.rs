@@ -29,7 +29,7 @@ use super::reader::{DIRECTORY, MAX_ATTEMPTS, Purpose, Reader, identity, is_mount
 pub use super::reader::{Directory, ReadError, Reading};
 use super::reads::OwnRead;
 use super::tree::{Entry, LISTING_BUFFER, Level, Siblings, kind_behind};
-use podnudge_config::{KeyFilter, MostBytes};
+use podnudge_config::{KeyFilter, SMALL};
 use podnudge_core::clock::UnixTime;
 use podnudge_core::snapshot::{Digest, Generation, Snapshot};
 
@@ -50,7 +50,7 @@ pub fn read(path: &Path, keys: &KeyFilter) -> Result<Reading, ReadError> {
 /// If it cannot be read, or not as one generation, or is not small.
 pub fn read_small(path: &Path, keys: &KeyFilter) -> Result<Reading, ReadError> {
     let mut reader = Reader::new(path, keys, Purpose::Hash);
-    reader.most = MostBytes::SMALL;
+    reader.most = SMALL;
     reader.read()
 }
 

@@ -261,10 +261,10 @@ impl Reader<'_> {
         match why {
             Stopped::By(error) => self.error_at(level, entry, *error),
             Stopped::File => {
-                ReadError::TooManyBytes { path: self.path_of(level, entry), most: self.most.file }
+                ReadError::TooManyBytes { path: self.path_of(level, entry), most: self.most }
             }
             Stopped::Volume => {
-                ReadError::TooManyBytes { path: self.path.to_owned(), most: self.most.volume }
+                ReadError::TooManyBytes { path: self.path.to_owned(), most: self.most }
             }
             Stopped::Kept => ReadError::TooManyKept { path: self.path_of(level, entry) },
         }
@@ -279,7 +279,7 @@ impl Reader<'_> {
         siblings: Siblings,
         mut kept: Option<&mut Vec<u8>>,
     ) -> Result<Option<Digest>, Stopped> {
-        if u64::try_from(size).is_ok_and(|size| size > self.most.file) {
+        if u64::try_from(size).is_ok_and(|size| size > self.most) {
             return Err(Stopped::File);
         }
         self.buffer.resize(READ_BUFFER, 0);
@@ -296,10 +296,7 @@ impl Reader<'_> {
             let first = read == 0;
             read += length as u64;
             self.read += length as u64;
-            if read > self.most.file {
-                return Err(Stopped::File);
-            }
-            if self.read > self.most.volume {
+            if self.read > self.most {
                 return Err(Stopped::Volume);
             }
             // A token fits into the buffer.

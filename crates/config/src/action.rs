@@ -1,5 +1,5 @@
 //! The actions that make the application use new content: `[rule.signal]`, `[rule.http]`, `[rule.exec]`,
-//! `[rule.command]`, `[rule.restart]`, `[rule.restart-pod]` and `[rule.evict]`, in the order of the file. Pure.
+//! `[rule.command]` and `[rule.restart]`, in the order of the file. Pure.
 
 use nix::sys::signal::Signal;
 
@@ -7,10 +7,10 @@ use super::prelude::*;
 use super::program::Program;
 use super::request::HttpAction;
 use super::socket::SocketCommand;
+use podnudge_core::budget::RestartBudget;
 
 /// The keys of the actions.
-pub(super) const ACTIONS: [&str; 7] =
-    ["signal", "http", "exec", "command", "restart", "restart-pod", "evict"];
+pub(super) const ACTIONS: [&str; 5] = ["signal", "http", "exec", "command", "restart"];
 
 /// An action of a rule.
 #[derive(Debug, Clone)]
@@ -26,9 +26,9 @@ pub enum Action {
     /// A restart: podnudge ends the target, and the kubelet or its supervisor starts it again.
     Restart,
     /// A restart of all containers of the pod: podnudge ends, and the kubelet does it.
-    RestartPod(RestartPod),
+    RestartPod(Restart),
     /// The eviction of podnudge's own pod, which its controller replaces.
-    Evict(Evict),
+    Evict(Restart),
 }
 
 settings! {
@@ -43,52 +43,70 @@ settings! {
 }
 
 settings! {
-    /// A restart of the target: podnudge ends it, and the kubelet or its supervisor starts it again.
+    /// A restart of the target or of the pod.
     #[derive(Copy, PartialEq, Eq)]
-    pub struct Restart = "[rule.restart]"; {
-        /// How long the target may take to end before it is killed.
-        grace: Duration = default("30s", duration(ZERO, HOUR));
-        /// The restart budget: how many restarts are allowed within `within`.
-        most: u32 = default("5", number(1, 1000));
+    pub struct Restart = "[rule.restart]"; validated {
+        /// What to restart. `target`: podnudge ends it, and the kubelet or its supervisor starts it again. `pod`: all containers of the pod in place; podnudge ends with `exit-code`, for which the kubelet does that. `evict`: podnudge evicts its own pod by the Kubernetes API, which honours PodDisruptionBudgets, and the controller of the pod replaces it.
+        what: RestartOf = default("target", choice());
+        /// How long the target may take to end before it is killed; with `evict`, how long the pod may take to end before podnudge tries again: longer than its `terminationGracePeriodSeconds`.
+        grace: Option<Duration> = optional("`30s`; `5m` with `evict`", duration(ZERO, DAY));
+        /// The restart budget: how many restarts of the target or of the pod in place are allowed within `within`.
+        most: Option<u32> = optional("`5`", number(1, 1000));
         /// The time for which the restart budget counts.
-        within: Duration = default("1h", duration(SECOND, DAY.saturating_mul(7)));
+        within: Option<Duration> = optional("`1h`", duration(SECOND, DAY.saturating_mul(7)));
+        /// With `pod`: the exit code, for which podnudge's container has a rule with `action: RestartAllContainers` in its `restartPolicyRules`. From 79 to 124, because podnudge, shells and container runtimes end with others.
+        exit_code: Option<u32> = optional("`88`", number(79, 124));
     }
 }
 
-settings! {
-    /// A restart of the whole pod in place: podnudge ends with an exit code for which the kubelet restarts all containers.
-    #[derive(Copy, PartialEq, Eq)]
-    pub struct RestartPod = "[rule.restart-pod]"; {
-        /// The exit code, for which podnudge's container has a rule with `action: RestartAllContainers` in its `restartPolicyRules`. From 79 to 124, because podnudge, shells and container runtimes end with others.
-        exit_code: u32 = default("88", number(79, 124));
-        /// The restart budget: how many restarts are allowed within `within`.
-        most: u32 = default("5", number(1, 1000));
-        /// The time for which the restart budget counts.
-        within: Duration = default("1h", duration(SECOND, DAY.saturating_mul(7)));
-    }
-}
-
-settings! {
-    /// The eviction of podnudge's own pod by the Kubernetes API, which honours PodDisruptionBudgets. The controller of the pod replaces it.
-    #[derive(Copy, PartialEq, Eq)]
-    pub struct Evict = "[rule.evict]"; {
-        /// How long the pod may take to end after it was evicted, before podnudge tries again: longer than its `terminationGracePeriodSeconds`.
-        wait: Duration = default("5m", duration(SECOND, DAY));
+words! {
+    /// What a restart is of.
+    pub enum RestartOf {
+        /// The target.
+        Target = "target",
+        /// All containers of the pod, in place.
+        Pod = "pod",
+        /// The pod: it is evicted, and its controller replaces it.
+        Evict = "evict",
     }
 }
 
 impl Restart {
-    /// With the budget for restarts of the pod, if that is restarted.
-    pub(super) fn within(self, pod: Option<RestartPod>) -> Self {
-        pod.map_or(self, |RestartPod { most, within, .. }| Self { most, within, ..self })
+    /// How long the target may take to end before it is killed.
+    #[must_use]
+    pub fn grace(&self) -> Duration {
+        self.grace.unwrap_or(SECOND.saturating_mul(30))
     }
-}
 
-impl RestartPod {
-    /// The exit code.
+    /// How long the pod may take to end after it was evicted.
+    #[must_use]
+    pub fn evict_wait(&self) -> Duration {
+        self.grace.unwrap_or(MINUTE.saturating_mul(5))
+    }
+
+    /// The exit code with which podnudge ends, so that the pod is restarted.
     #[must_use]
     pub fn code(&self) -> u8 {
-        u8::try_from(self.exit_code).unwrap_or(u8::MAX)
+        self.exit_code.and_then(|code| u8::try_from(code).ok()).unwrap_or(88)
+    }
+
+    /// How many restarts are allowed, and within which time.
+    #[must_use]
+    pub fn budget(&self) -> RestartBudget {
+        RestartBudget { most: self.most.unwrap_or(5), within: self.within.unwrap_or(HOUR) }
+    }
+
+    fn validate(&mut self, place: &Place<'_>) {
+        let ineffective: &[&'static str] = match self.what {
+            RestartOf::Target => &["exit-code"],
+            RestartOf::Pod => &["grace"],
+            RestartOf::Evict => &["most", "within", "exit-code"],
+        };
+        for key in ineffective.iter().filter(|key| place.has(key)) {
+            let of = (RestartOf::TYPE.print)(&self.what);
+            let reason = Reason::new(format!("`{key}` has no effect with `what = \"{of}\"`"));
+            place.warn(Spot::Key(key), reason.hint("leave it out"));
+        }
     }
 }
 
@@ -108,6 +126,22 @@ pub(super) const fn signal_name() -> Type<Signal> {
 }
 
 impl Action {
+    pub(super) fn of_restart(restart: Restart) -> Self {
+        match restart.what {
+            RestartOf::Target => Self::Restart,
+            RestartOf::Pod => Self::RestartPod(restart),
+            RestartOf::Evict => Self::Evict(restart),
+        }
+    }
+
+    /// Its key in the rule.
+    pub(super) fn key(&self) -> &'static str {
+        match self {
+            Self::RestartPod(_) | Self::Evict(_) => "restart",
+            action => action.name(),
+        }
+    }
+
     /// The name in logs and metrics.
     #[must_use]
     pub fn name(&self) -> &'static str {

@@ -1,7 +1,6 @@
 //! `[rule.drain]`: taking the pod out of its Services before an action that interrupts it. Pure.
 
 use super::agent::{Agent, Listen};
-use super::limit::ClockSlot;
 use super::prelude::*;
 use podnudge_core::{DrainBefore, DrainPolicy};
 
@@ -27,14 +26,14 @@ words! {
 }
 
 /// Warns if an action may fall into the turn of another replica.
-pub(super) fn validate_turns(drain: &DrainPolicy, place: &Place<'_>, turns: Option<ClockSlot>) {
+pub(super) fn validate_turns(drain: &DrainPolicy, place: &Place<'_>, turn: Option<Duration>) {
     let timeout = if drain.services.is_empty() { Duration::ZERO } else { drain.timeout };
     let longest = timeout.saturating_add(drain.wait);
     // A turn may begin in its first quarter.
-    if turns.is_some_and(|turns| turns.every.saturating_mul(3) / 4 <= longest) {
+    if turn.is_some_and(|turn| turn.saturating_mul(3) / 4 <= longest) {
         let longest = humantime::format_duration(longest);
         let message = format!("a drain may take {longest}: longer than the rest of a turn");
-        let hint = "make `every` of the slot longer than 4/3 of the drain and the action together, or share slots by `lease`";
+        let hint = "make `turn` longer than 4/3 of the drain and the action together, or share slots by `lease`";
         place.warn(Spot::Table, Reason::new(message).hint(hint));
     }
 }

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use super::action::{Restart, RestartOf};
 use super::prelude::*;
 use podnudge_core::OnStart;
 
@@ -18,9 +19,6 @@ settings! {
         ordinal_from: Option<String> = optional("", checked("a name", variable));
     }
 }
-
-/// What else brings content to the application, and ends podnudge or its pod.
-const OTHERS: [&str; 3] = ["publish", "restart-pod", "evict"];
 
 fn variable(text: &str) -> Result<String, Reason> {
     if text.is_empty() || text.contains(['=', '\0']) {
@@ -42,6 +40,7 @@ impl Expand {
         rule: &Place<'_>,
         volumes: &[PathBuf],
         on_start: Option<OnStart>,
+        restart: Option<&Restart>,
     ) {
         let place = rule.inner("expand");
         if !cfg!(feature = "compat") {
@@ -71,7 +70,9 @@ impl Expand {
             let hint = "write to an emptyDir that both containers mount";
             place.problem(Value("to"), Reason::new(message).hint(hint));
         }
-        for other in OTHERS.iter().filter(|key| rule.has(key)) {
+        let restarts_pod = restart.is_some_and(|restart| restart.what != RestartOf::Target);
+        let others = [("publish", rule.has("publish")), ("restart", restarts_pod)];
+        for (other, _) in others.iter().filter(|(_, is_there)| *is_there) {
             let message = format!("`[rule.expand]` cannot be combined with `[rule.{other}]`");
             let hint = "the file is written before a request, a signal, a command or a restart of the target";
             place.problem(Spot::Table, Reason::new(message).hint(hint));

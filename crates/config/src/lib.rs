@@ -62,7 +62,7 @@ mod waits;
 mod write;
 mod yaml;
 
-pub use action::{Action, Evict, OnFailure, Restart, RestartPod, SignalAction};
+pub use action::{Action, OnFailure, Restart, RestartOf, SignalAction};
 pub use agent::{Agent, DigestsInMetrics, Listen, LogFormat, LogLevel, ReloadEndpoint, WatchMode};
 pub use check::{Check, CheckBy, Condition, Syntax};
 pub use cluster::Cluster;
@@ -71,8 +71,8 @@ pub use define::{CommandLine, Definition, Form, Heading, Presence, Relation, Sec
 pub use expand::Expand;
 pub use file::{Config, FILE, File, Translated, effective, parse, parse_with_zones};
 pub use hold::{ApproveBefore, Hold};
-pub use keys::{KeyFilter, MostBytes};
-pub use limit::{ClockSlot, Limit, OnUnreachable, Share};
+pub use keys::{KeyFilter, SMALL};
+pub use limit::{Limit, OnUnreachable, Share};
 pub use options::{Flag, flags};
 pub use overlay::{Override, Overrides};
 pub use parsers::{bounded_duration, is_label, is_subdomain, url};

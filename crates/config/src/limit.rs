@@ -8,13 +8,14 @@ settings! {
     #[derive(PartialEq, Eq)]
     pub struct Limit = "[rule.limit]",
         &[
-            Relation::AtMostOne(&["lease", "slot"]),
+            Relation::AtMostOne(&["lease", "turn"]),
             Relation::AtLeastOne(
-                &["lease", "slot"],
+                &["lease", "turn"],
                 "`[rule.limit]` needs the slots that the replicas share",
-                "add `lease = \"NAME\"`, the same for all replicas and for nothing else; or without the Kubernetes API, `slot = { every = \"20s\", of = 3 }`",
+                "add `lease = \"NAME\"`, the same for all replicas and for nothing else; or without the Kubernetes API, `turn = \"20s\"` and `replicas = 3`",
             ),
-            Relation::Needs(&["max-concurrent", "replicas", "lease-duration", "bake", "on-unreachable"], &["lease"]),
+            Relation::Needs(&["max-concurrent", "lease-duration", "bake", "on-unreachable"], &["lease"]),
+            Relation::Needs(&["turn"], &["replicas"]),
         ];
         validated
     {
@@ -22,27 +23,16 @@ settings! {
         lease: Option<String> = optional("", checked("a name", lease_name));
         /// The number of slots: of replicas that act at the same time. Or that part of `replicas`, such as `25%`, rounded down, but at least 1.
         max_concurrent: Share = default("1", share());
-        /// The number of replicas, for `max-concurrent` in percent.
+        /// The number of replicas, or more: for `max-concurrent` in percent, and for `turn`.
         replicas: Option<u32> = optional("", number(1, 100_000));
         /// How long a slot stays taken if the podnudge that holds it disappears. The same for all replicas. It is renewed at a third of this.
         lease_duration: Duration = default("15s", duration(SECOND, LONGEST_LEASE));
         /// How long the application must stay healthy before the next replica gets the slot.
         bake: Duration = default("0s", duration(ZERO, DAY));
         /// What to do while the API server is not reachable: `wait` for it, or `act` without a slot.
-        on_unreachable: Option<OnUnreachable> = optional("`wait` for rules that may restart the application, or have `drain` or `evict`; `act` for others", choice()).resolved();
-        /// Without the Kubernetes API: act only in this replica's slots of the wall clock. `every` slot belongs to one of several replicas, in turn, by the ordinal in the StatefulSet.
-        slot: Option<ClockSlot> = optional_table();
-    }
-}
-
-settings! {
-    /// Slots of the wall clock.
-    #[derive(Copy, PartialEq, Eq)]
-    pub struct ClockSlot = "slot"; {
-        /// The length of a slot. It must be longer than an action and the difference of the nodes' clocks together.
-        every: Duration = required("every = \"20s\"", duration(SECOND, HOUR));
-        /// The number of slots until it is the same replica's turn again: at least the number of replicas.
-        of: u32 = required("of = 3", number(2, 100_000));
+        on_unreachable: Option<OnUnreachable> = optional("`wait` for rules that may restart the application, or have `drain`, or evict the pod; `act` for others", choice()).resolved();
+        /// Without the Kubernetes API: act only in this replica's turn, which is so long. The `replicas` have turns one after the other, by their ordinals in the StatefulSet and the wall clock. It must be longer than an action and the difference of the nodes' clocks together.
+        turn: Option<Duration> = optional("", duration(SECOND, HOUR));
     }
 }
 
@@ -113,7 +103,7 @@ impl Limit {
             let hint = "for example `replicas = 4`: the number of the Deployment or StatefulSet";
             place.problem(Value("max-concurrent"), reason.hint(hint));
         }
-        if !is_percent && self.replicas.is_some() {
+        if !is_percent && self.replicas.is_some() && self.turn.is_none() {
             let reason =
                 Reason::new("`replicas` has no effect: `max-concurrent` is not in percent");
             place.warn(Key("replicas"), reason.hint("leave it out, or write a part such as `25%`"));

@@ -1,6 +1,6 @@
-//! With what `[rule.restart-pod]` and `[rule.evict]` can be combined. Pure.
+//! With what restarts of the pod can be combined. Pure.
 
-use super::action::{ACTIONS, OnFailure};
+use super::action::{ACTIONS, OnFailure, Restart, RestartOf};
 use super::agent::Agent;
 use super::prelude::*;
 use podnudge_core::OnStart;
@@ -13,24 +13,27 @@ const NAMES: [&str; 4] = ["process", "exe", "cmdline", "pidfile"];
 /// Checks an action that ends podnudge or its pod against the other settings of its rule, and those of podnudge itself.
 pub(super) fn validate(
     rule: &Place<'_>,
+    restart: Option<&Restart>,
     on_failure: &[OnFailure],
     on_start: Option<OnStart>,
     agent: &Agent,
 ) {
-    let Some(action) = ["restart-pod", "evict"].into_iter().find(|key| rule.has(key)) else {
-        return;
+    let what = match restart {
+        Some(Restart { what: RestartOf::Pod, .. }) => "pod",
+        Some(Restart { what: RestartOf::Evict, .. }) => "evict",
+        _ => return,
     };
-    let place = rule.inner(action);
-    let others = ACTIONS.iter().any(|key| *key != action && rule.has(key));
+    let place = rule.inner("restart");
+    let others = ACTIONS.iter().any(|key| *key != "restart" && rule.has(key));
     if others || on_failure.contains(&OnFailure::Restart) {
-        let message = format!("`[rule.{action}]` must be the only action of its rule");
+        let message = format!("`restart = \"{what}\"` must be the only action of its rule");
         let hint = "all containers of the pod are started anew: leave the others out";
         place.problem(Spot::Table, Reason::new(message).hint(hint));
     }
-    if action == "restart-pod" {
+    if what == "pod" {
         validate_restart(rule, &place, agent);
     } else if on_start == Some(OnStart::Always) {
-        let message = "`on-start = \"always\"` cannot be combined with `[rule.evict]`: each new pod would be evicted at its start";
+        let message = "`on-start = \"always\"` cannot be combined with `restart = \"evict\"`: each new pod would be evicted at its start";
         let hint = "leave it out: a new pod reads the content at its start";
         rule.problem(Value("on-start"), Reason::new(message).hint(hint));
     }
@@ -38,7 +41,7 @@ pub(super) fn validate(
 
 fn validate_restart(rule: &Place<'_>, place: &Place<'_>, agent: &Agent) {
     if agent.state_dir.is_none() {
-        let message = "`[rule.restart-pod]` needs `state-dir`: podnudge ends, and must know why when it starts again";
+        let message = "`restart = \"pod\"` needs `state-dir`: podnudge ends, and must know why when it starts again";
         let hint = "mount an emptyDir, and set `state-dir` in `[agent]` to a directory on it";
         place.problem(Spot::Table, Reason::new(message).hint(hint));
     }

@@ -4,10 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{
-    Action, ApproveBefore, Check, Condition, Limit, OnFailure, OnUnreachable, ProofBy, Rule,
-    TargetBy,
+    Action, ApproveBefore, Check, Condition, Limit, OnFailure, OnUnreachable, ProofBy, RestartOf,
+    Rule, TargetBy,
 };
-use podnudge_core::budget::RestartBudget;
 use podnudge_core::event::VolumeId;
 use podnudge_core::shown;
 use podnudge_core::slots::LONGEST_LEASE;
@@ -61,7 +60,7 @@ impl Rule {
             application: ApplicationPolicy {
                 publishes: settings.publish.is_some(),
                 rolls_back: settings.publish.as_ref().is_some_and(|publish| publish.rollback),
-                restarts: RestartBudget { most: self.restart.most, within: self.restart.within },
+                restarts: self.restart.budget(),
                 on_start: settings.on_start.unwrap_or(OnStart::IfNewer),
             },
             rollout: RolloutPolicy {
@@ -70,7 +69,10 @@ impl Rule {
                 restarts_last: settings.on_failure.contains(&OnFailure::Restart),
                 is_restart: self.restarts_target(),
                 pod_exit_code,
-                evict_wait: settings.evict.map(|evict| evict.wait),
+                evict_wait: settings
+                    .restart
+                    .filter(|restart| restart.what == RestartOf::Evict)
+                    .map(|restart| restart.evict_wait()),
                 target_wait: settings.target.wait,
                 alive_for: if survives { self.verify.alive_for } else { Duration::ZERO },
                 // A preset that is chosen later may have one.
@@ -146,8 +148,8 @@ impl Rule {
     }
 
     fn turns(&self) -> Option<Turns> {
-        let slot = self.settings.limit.as_ref()?.slot?;
-        Some(Turns { every: slot.every, of: slot.of })
+        let limit = self.settings.limit.as_ref()?;
+        Some(Turns { every: limit.turn?, of: limit.replicas? })
     }
 
     fn target_name(&self) -> TargetName {

@@ -2,13 +2,13 @@
 
 use nix::sys::signal::Signal;
 
-use super::action::{Action, Evict, OnFailure, Restart, RestartPod, SignalAction};
+use super::action::{Action, OnFailure, Restart, RestartOf, SignalAction};
 use super::agent::Agent;
 use super::check::{self, Check, CheckSettings, Condition};
 use super::drain;
 use super::expand::Expand;
 use super::hold::Hold;
-use super::keys::{KeyFilter, MostBytes};
+use super::keys::KeyFilter;
 use super::limit::{Limit, OnUnreachable};
 use super::pod_end;
 use super::prelude::*;
@@ -44,10 +44,8 @@ settings! {
         preset: Option<String> = optional("", checked("a preset", preset::parse_name)).option("preset", "NAME", Actions).common();
         /// Warnings of the preflight that describe what is wanted here: they are not reported.
         accept: Vec<Risk> = list("", choice()).option("accept", "PROBLEM", Actions);
-        /// The largest key that is read, in bytes. A volume with a larger one is unreadable.
-        max_file_bytes: u32 = default("16777216", number(1, u32::MAX));
-        /// The most bytes of all keys of a volume.
-        max_volume_bytes: u32 = default("67108864", number(1, u32::MAX));
+        /// The most bytes of all keys of a volume. One with more is unreadable.
+        max_bytes: u32 = default("67108864", number(1, u32::MAX));
         /// How long the volumes must be unchanged before they are read. If it is not set, they are read at once when each has had a commit of the kubelet.
         settle: Option<Duration> = optional("`200ms`, but not at a commit", duration(ZERO, MINUTE.saturating_mul(5))).option("settle", "TIME", Volumes);
         /// The longest time to wait for a volume to stop changing.
@@ -84,12 +82,8 @@ settings! {
         pass_environment: Vec<glob::Pattern> = list("", glob());
         /// Send a command to a socket.
         command: Option<SocketCommand> = optional_table();
-        /// Restart the target: end it, so that the kubelet or its supervisor starts it again.
-        restart: Option<Restart> = optional_table().option("restart", "", Actions);
-        /// Restart all containers of the pod in place: podnudge ends with an exit code for which the kubelet does that.
-        restart_pod: Option<RestartPod> = optional_table();
-        /// Evict podnudge's own pod, which its controller replaces.
-        evict: Option<Evict> = optional_table();
+        /// Restart the target: end it, so that the kubelet or its supervisor starts it again. Or restart the pod.
+        restart: Option<Restart> = optional_table_or("what").option("restart", "", Actions);
         /// Take the pod out of its Services before an action.
         drain: Option<DrainPolicy> = optional_table();
         /// How to verify that the application runs the new content.
@@ -152,7 +146,13 @@ impl Rule {
             settings.on_start.get_or_insert(Expand::on_start(settings.expand.as_ref()));
         }
         let actions = actions(&mut settings, place);
-        pod_end::validate(place, &settings.on_failure, settings.on_start, agent);
+        pod_end::validate(
+            place,
+            settings.restart.as_ref(),
+            &settings.on_failure,
+            settings.on_start,
+            agent,
+        );
         if settings.on_failure.contains(&OnFailure::Restart) {
             settings.restart = settings.restart.or_else(settings::defaults);
         }
@@ -168,17 +168,14 @@ impl Rule {
             only: settings.only.clone(),
             ignore: settings.ignore.clone(),
             pause: settings.hold.pause_key.clone(),
-            most: MostBytes {
-                file: u64::from(settings.max_file_bytes),
-                volume: u64::from(settings.max_volume_bytes),
-            },
+            most_bytes: u64::from(settings.max_bytes),
         };
         let mut rule = Self {
             name: settings.name.clone()?,
             keys,
             checks,
             actions,
-            restart: settings.restart.or_else(settings::defaults)?.within(settings.restart_pod),
+            restart: settings.restart.or_else(settings::defaults)?,
             verify,
             preset,
             unresolved: None,
@@ -267,7 +264,7 @@ impl Rule {
         self.restarts_target()
             || self.settings.on_failure.contains(&OnFailure::Restart)
             || self.settings.drain.is_some()
-            || self.settings.evict.is_some()
+            || self.settings.restarts(RestartOf::Evict)
     }
 
     /// Whether new child processes are one of the proofs.
@@ -284,6 +281,12 @@ impl Rule {
 }
 
 impl RuleSettings {
+    /// Whether this is what the rule restarts as its action or as the last resort.
+    #[must_use]
+    pub fn restarts(&self, of: RestartOf) -> bool {
+        self.restart.is_some_and(|restart| restart.what == of)
+    }
+
     /// Checks the settings against those of podnudge itself.
     fn validate_with(&mut self, place: &Place<'_>, agent: &Agent) {
         let places = place.valid_values("watch");
@@ -300,16 +303,15 @@ impl RuleSettings {
         }
         self.hold.validate_with(&place.inner("hold"), &self.check);
         if let Some(drain) = &self.drain {
-            let may_restart = self.restart.is_some()
-                || self.restart_pod.is_some()
-                || self.on_failure.contains(&OnFailure::Restart)
-                || self.preset.is_some();
+            let restarts = self.restart.is_some_and(|restart| restart.what != RestartOf::Evict);
+            let may_restart =
+                restarts || self.on_failure.contains(&OnFailure::Restart) || self.preset.is_some();
             let place = place.inner("drain");
             drain::validate_with(drain, &place, agent, may_restart);
-            drain::validate_turns(drain, &place, self.limit.as_ref().and_then(|limit| limit.slot));
+            drain::validate_turns(drain, &place, self.limit.as_ref().and_then(|limit| limit.turn));
         }
         if let Some(expand) = &self.expand {
-            expand.validate_with(place, &self.watch, self.on_start);
+            expand.validate_with(place, &self.watch, self.on_start, self.restart.as_ref());
         }
         if let Some(publish) = &mut self.publish {
             publish.validate_with(&place.inner("publish"), &self.watch, agent);
@@ -341,20 +343,18 @@ fn actions(rule: &mut RuleSettings, place: &Place<'_>) -> Vec<Action> {
         rule.exec.as_ref().map(|exec| Action::Exec(exec.program())),
         rule.command.clone().map(Action::Command),
         // As the last resort, a restart is not an action.
-        rule.restart.filter(|_| !is_last_resort).map(|_| Action::Restart),
-        rule.restart_pod.map(Action::RestartPod),
-        rule.evict.map(Action::Evict),
+        rule.restart.filter(|_| !is_last_resort).map(Action::of_restart),
     ];
     let mut actions: Vec<Action> = actions.into_iter().flatten().collect();
-    actions.sort_by_key(|action| match place.key(action.name()) {
+    actions.sort_by_key(|action| match place.key(action.key()) {
         Some(At::File(byte)) => byte,
         _ => usize::MAX,
     });
     let after_restart = actions.iter().skip_while(|action| !action.restarts()).nth(1);
     if let Some(action) = after_restart {
-        let message = format!("`{}` is never performed: it follows a restart", action.name());
+        let message = format!("`{}` is never performed: it follows a restart", action.key());
         let hint = "put it before the restart, or leave one of them out";
-        place.warn(Spot::Key(action.name()), Reason::new(message).hint(hint));
+        place.warn(Spot::Key(action.key()), Reason::new(message).hint(hint));
     }
     actions
 }

@@ -15,10 +15,9 @@ settings! {
             Relation::Needs(&["expect"], &["http"]),
             Relation::Needs(&BODY_PROOFS, &["http"]),
             Relation::Needs(&REQUEST_KEYS, &["http"]),
-            Relation::Needs(&["tls-certificate", "tls-server-name", "tls-timeout"], &["tls"]),
+            Relation::Needs(&["tls-certificate", "tls-server-name"], &["tls"]),
             Relation::Together(&["socket", "send", "answer-matches"]),
-            Relation::Needs(&["socket-timeout"], &["socket"]),
-            Relation::Needs(&["exec-timeout"], &["exec"]),
+            Relation::Needs(&["attempt-timeout"], &["http", "tls", "socket", "exec"]),
         ];
         validated
     {
@@ -26,6 +25,8 @@ settings! {
         alive_for: Option<Duration> = optional("`1s` after a signal, `10s` after a restart whose new process is the only evidence", duration(ZERO, MINUTE.saturating_mul(10))).option("alive-for", "TIME", Verification);
         /// The time limit for all proofs. For the same time after them, published content is rolled back if the target ends.
         timeout: Duration = default("30s", time_limit(HOUR));
+        /// The time limit for one attempt of a proof: a request, a TLS handshake, an exchange with the socket, or a run of the program. Failed attempts are repeated until `timeout`.
+        attempt_timeout: Option<Duration> = optional("`10s` for requests and programs, `5s` for handshakes, `2s` for sockets", time_limit(HOUR));
         /// After a signal, the process must start a new child process that survives, as nginx, Apache httpd, gunicorn and php-fpm do.
         children_newer: Option<bool> = optional("", boolean()).option("children-newer", "", Verification);
         /// This URL must answer with success after the action.
@@ -54,20 +55,14 @@ settings! {
         tls_certificate: String = default("tls.crt", checked("a key", parsers::key));
         /// The server name to send (SNI), for an address that has several certificates.
         tls_server_name: Option<String> = optional("none is sent", checked("a DNS name", server_name));
-        /// The time limit for one handshake.
-        tls_timeout: Duration = default("5s", time_limit(HOUR));
         /// The socket to send a command to.
         socket: Option<SocketAddress> = optional("", socket());
         /// The text to send to the socket.
         send: Option<String> = optional("", checked("text", command_text));
         /// The socket's answer must match this.
         answer_matches: Option<regex_lite::Regex> = optional("", regex());
-        /// The time limit for one exchange with the socket.
-        socket_timeout: Duration = default("2s", time_limit(HOUR));
         /// This program must exit with 0 after the action.
         exec: Vec<String> = optional_list(checked("an argument", argument));
-        /// The time limit for one run of the program.
-        exec_timeout: Duration = default("10s", time_limit(HOUR));
     }
 }
 
@@ -237,6 +232,11 @@ impl MetricEquals {
     }
 }
 
+/// The time limits for one attempt of a proof, by default: of a request or a program, a handshake, and a socket.
+const USUAL: Duration = SECOND.saturating_mul(10);
+#[cfg(feature = "tls")]
+const A_HANDSHAKE: Duration = SECOND.saturating_mul(5);
+const ON_A_SOCKET: Duration = SECOND.saturating_mul(2);
 /// How long a process must survive its restart, if nothing else shows that it works: one that cannot use its content may
 /// end after some seconds only.
 const AFTER_RESTART: Duration = SECOND.saturating_mul(10);
@@ -250,28 +250,22 @@ impl VerifySettings {
                 Reason::new("this podnudge was built without TLS, and cannot make a handshake");
             place.problem(Value("tls"), reason.hint("use the image with TLS"));
         }
-        // The limit of an unused proof must not change `timeout`.
-        if self.tls.is_some() {
-            let tls = ("tls-timeout", &mut self.tls_timeout);
-            place.in_order(tls, ("timeout", &mut self.timeout));
+        if let Some(attempt) = &mut self.attempt_timeout {
+            place.in_order(("attempt-timeout", attempt), ("timeout", &mut self.timeout));
         }
-        if self.socket.is_some() {
-            let socket = ("socket-timeout", &mut self.socket_timeout);
-            place.in_order(socket, ("timeout", &mut self.timeout));
-        }
-        if !self.exec.is_empty() {
-            let exec = ("exec-timeout", &mut self.exec_timeout);
-            place.in_order(exec, ("timeout", &mut self.timeout));
-        }
+    }
+
+    /// The time limit for one attempt of a proof: without the setting, this default.
+    fn attempt(&self, default: Duration) -> Duration {
+        self.attempt_timeout.unwrap_or(default.min(self.timeout))
     }
 
     pub(super) fn resolve(&mut self, rule: &Place<'_>, actions: &[Action]) -> Verify {
         let place = &rule.inner("verify");
         let has_process = actions.iter().any(Action::needs_process);
-        if !has_process
-            && !actions.is_empty()
-            && !["signal", "restart", "restart-pod"].iter().any(|key| rule.has(key))
-        {
+        let may_end_it = ["signal", "restart"].iter().any(|key| rule.has(key));
+        let evicts = actions.iter().any(|action| matches!(action, Action::Evict(_)));
+        if !has_process && !actions.is_empty() && (!may_end_it || evicts) {
             refuse_without(place, "alive-for", "a signal or a restart");
         }
         if !actions.is_empty() && !rule.has("signal") {
@@ -286,17 +280,17 @@ impl VerifySettings {
                 address,
                 certificate: self.tls_certificate.clone(),
                 server_name: self.tls_server_name.clone(),
-                timeout: self.tls_timeout,
+                timeout: self.attempt(A_HANDSHAKE),
             })
         }));
         if let (Some(socket), Some(send), Some(answer_matches)) =
             (self.socket.clone(), self.send.clone(), self.answer_matches.clone())
         {
-            let timeout = self.socket_timeout;
+            let timeout = self.attempt(ON_A_SOCKET);
             proofs.push(ProofBy::Socket(SocketCommand { socket, send, answer_matches, timeout }));
         }
         if !self.exec.is_empty() {
-            let (arguments, timeout) = (self.exec.clone(), self.exec_timeout);
+            let (arguments, timeout) = (self.exec.clone(), self.attempt(USUAL));
             proofs.push(ProofBy::Exec(Program { arguments, timeout }));
         }
         if has_process {
@@ -325,7 +319,7 @@ impl VerifySettings {
     }
 
     fn by_http(&mut self, place: &Place<'_>, url: &url::Url) -> ProofBy {
-        let timeout = self.timeout.min(SECOND.saturating_mul(10));
+        let timeout = self.attempt(USUAL);
         let endpoint = self.access.endpoint(place, ("http", url), timeout);
         let mut bodies: Vec<BodyProof> =
             self.body_matches.iter().cloned().map(BodyProof::Matches).collect();

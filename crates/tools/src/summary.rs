@@ -94,7 +94,7 @@ fn waits(rule: &Rule, text: &mut String) {
         step(text, &["wait up to ", &time(settings.jitter.window)]);
     }
     if let Some(limit) = &settings.limit {
-        step(text, &[if limit.slot.is_some() { "wait for its turn" } else { "wait for a slot" }]);
+        step(text, &[if limit.turn.is_some() { "wait for its turn" } else { "wait for a slot" }]);
     }
     if let Some(drain) = &settings.drain {
         step(text, &["leave the Services for ", &time(drain.wait)]);

@@ -132,7 +132,7 @@ impl Rollout {
     pub(super) fn not_deleted(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
         let wait = humantime::format_duration(ctx.policy.rollout.evict_wait.unwrap_or_default());
         let message = format!("the pod was evicted, and has not ended within {wait}");
-        let hint = "look for finalizers of the pod, and set `wait` of `[rule.evict]` to more than its terminationGracePeriodSeconds";
+        let hint = "look for finalizers of the pod, and set `grace` of `[rule.restart]` to more than its terminationGracePeriodSeconds";
         let reason = Reason::new(message).hint(hint);
         if self.attempt >= ctx.policy.rollout.retry.attempts {
             progress.effect(Effect::Failed);
