@@ -1,5 +1,5 @@
 //! podnudge's access to the Kubernetes API. Nothing here is used, and no request is sent, unless the configuration asks
-//! for it: by `lease`, `services`, `evict`, `eager-sync` or `events`.
+//! for it: by `lease`, `services`, `restart = "evict"`, `eager-sync` or `events`.
 //!
 //! `api.rs` sends one request, `leases.rs` those about Leases, `objects.rs` those of eager sync, and `reviews.rs` those about podnudge's rights; they
 //! read the token, the CA certificates and the namespace of the pod's service account for each, and nothing else here
