@@ -16,6 +16,7 @@ impl Slots {
     pub fn handle(&mut self, now: Now, answer: Result<Lease, ApiError>) {
         let Some(InFlight { step, sent, creates }) = self.in_flight.take() else { return };
         let now = now.mono;
+        self.place.took(now.since(sent));
         let answer = answer.map(Arc::new).and_then(|lease| self.expected(&step, lease));
         if let Some(view) = self.views.get_mut(step.slot()) {
             view.was_asked(answer.as_ref().is_err_and(ApiError::may_be_done));

@@ -7,8 +7,8 @@
 
 use super::lease::Next;
 
-/// How many Leases are looked at: near the end of a rollout, nobody waits at most of them.
-const MOST_LOOKS: usize = 4;
+/// The most Leases to look at: near the end of a rollout, nobody waits at most of them.
+const MOST_LOOKS: usize = 10;
 
 /// The search for another one that waits.
 #[derive(Debug, Default)]

@@ -114,6 +114,7 @@ impl Place {
     /// random time: many replicas may want a slot at the same moment.
     pub(super) fn begin(&mut self, now: Moment, watched: Option<usize>) {
         (self.chosen, self.has_waited, self.removals) = (None, false, 0);
+        self.window.begin();
         // As long as it may be next somewhere, it waits there.
         if self.line.is_none() {
             self.move_to(self.first);
@@ -259,6 +260,11 @@ impl Place {
     /// A write shows that the Lease of the home has changed. The watch tells how, if it works.
     pub(super) fn is_outdated(&mut self, now: Moment) {
         self.check_at = Some(now.after(SILENCE));
+    }
+
+    /// A request took so long.
+    pub(super) fn took(&mut self, time: Duration) {
+        self.window.took(time);
     }
 
     /// Another replica wrote at the same time.

@@ -2,7 +2,8 @@
 //!
 //! The waits are random, and the shortest one wins. How long they must be depends on how many wait, which nobody knows;
 //! so each learns it from what it sees: where two write at the same time, the longest wait doubles, and where nobody does
-//! for long, it shrinks.
+//! for long, it shrinks. That a server is slow to tell is not counted: else all would write at the same time just when it
+//! has too much to do.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::random::Random;
 
 /// The longest wait at first. With some twenty replicas, one writes after some hundredths of a second, and the others see
 /// that.
-const FIRST: Duration = Duration::from_millis(800);
+const FIRST: Duration = Duration::from_millis(1600);
 const LIMITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_mins(10));
 /// That nobody writes for so long costs more than a request in vain.
 const EMPTY: Duration = Duration::from_millis(100);
@@ -20,6 +21,8 @@ const EMPTY: Duration = Duration::from_millis(100);
 pub(super) struct Window {
     random: Random,
     longest: Duration,
+    /// How long the last request took: what another one writes is seen no sooner.
+    latency: Duration,
     /// Whether it was doubled since there was something to wait for.
     is_doubled: bool,
     wait: Duration,
@@ -27,12 +30,28 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn new(seed: u64) -> Self {
-        Self { random: Random::new(seed), longest: FIRST, is_doubled: false, wait: Duration::ZERO }
+        Self {
+            random: Random::new(seed),
+            longest: FIRST,
+            latency: Duration::ZERO,
+            is_doubled: false,
+            wait: Duration::ZERO,
+        }
     }
 
     /// The wait.
     pub(super) fn wait(&self) -> Duration {
         self.wait
+    }
+
+    /// A wait for a slot begins. Many may wait now, whatever was learned when the last one ended.
+    pub(super) fn begin(&mut self) {
+        self.longest = self.longest.max(FIRST);
+    }
+
+    /// A request took so long.
+    pub(super) fn took(&mut self, time: Duration) {
+        self.latency = time;
     }
 
     /// There is no wait: that was over before.
@@ -61,9 +80,9 @@ impl Window {
 
     /// Another one got it, so long after it could.
     pub(super) fn closed(&mut self, after: Duration) {
-        let shorter = match after {
-            after if after > EMPTY * 2 => self.longest / 2,
-            after if after > EMPTY => self.longest / 4 * 3,
+        let shorter = match after.saturating_sub(self.latency) {
+            empty if empty > EMPTY => self.longest / 4,
+            empty if empty > EMPTY / 2 => self.longest / 2,
             _ => return,
         };
         self.longest = shorter.max(LIMITS.0);
@@ -102,7 +121,7 @@ mod tests {
             waits.max().unwrap_or_default()
         };
         let mut window = Window::new(1);
-        assert!(longest(&mut window) <= EMPTY * 4);
+        assert!(longest(&mut window) <= EMPTY * 5);
         for _ in 0..30 {
             window.open();
             window.collided();
@@ -115,5 +134,17 @@ mod tests {
             window.closed(EMPTY * 3);
         }
         assert!(longest(&mut window) <= LIMITS.0);
+        window.begin();
+        assert!(longest(&mut window) > EMPTY * 4, "many may wait for the next slot");
+    }
+
+    #[test]
+    fn a_slow_server_makes_no_wait_shorter() {
+        let mut window = Window::new(1);
+        window.took(EMPTY * 3);
+        window.closed(EMPTY * 3);
+        assert_eq!(window.longest, FIRST);
+        window.closed(EMPTY * 5);
+        assert!(window.longest < FIRST);
     }
 }
