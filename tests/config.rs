@@ -565,6 +565,23 @@ fn an_approval_before_checks_that_give_content_to_nobody_causes_a_warning() {
     assert_eq!(warnings("http = \"http://localhost:2019/adapt\""), (true, 0));
 }
 
+#[test]
+fn a_setting_of_another_kind_of_restart_causes_a_warning() {
+    for (restart, key) in [
+        ("what = \"target\", exit-code = 90", "exit-code"),
+        ("what = \"pod\", grace = \"1m\"", "grace"),
+        ("what = \"evict\", most = 3", "most"),
+    ] {
+        let file = format!(
+            "[agent]\nstate-dir = \"/state\"\n[[rule]]\nwatch = \"/a\"\nrestart = {{ {restart} }}\n"
+        );
+        let (_, warnings) = config::parse("c.toml", &file, &Overrides::default(), None).unwrap();
+        let [warning] = &*warnings else { panic!("{warnings:?}") };
+        let expected = format!("`{key}` has no effect with `what = ");
+        assert!(warning.to_string().contains(&expected), "{warning}");
+    }
+}
+
 /// A file with every setting, a typical file, and a minimal one.
 const GOOD: [(&str, &str); 3] = [
     ("everything", include_str!("good/everything.toml")),

@@ -107,6 +107,11 @@ impl Restart {
             let reason = Reason::new(format!("`{key}` has no effect with `what = \"{of}\"`"));
             place.warn(Spot::Key(key), reason.hint("leave it out"));
         }
+        if self.what == RestartOf::Evict && self.grace.is_some_and(|grace| grace < SECOND) {
+            let reason = Reason::new("`grace` of an eviction must be at least `1s`");
+            let hint = "the pod needs its `terminationGracePeriodSeconds` to end";
+            place.problem(Spot::Value("grace"), reason.hint(hint));
+        }
     }
 }
 

@@ -70,10 +70,14 @@ impl Expand {
             let hint = "write to an emptyDir that both containers mount";
             place.problem(Value("to"), Reason::new(message).hint(hint));
         }
-        let restarts_pod = restart.is_some_and(|restart| restart.what != RestartOf::Target);
-        let others = [("publish", rule.has("publish")), ("restart", restarts_pod)];
-        for (other, _) in others.iter().filter(|(_, is_there)| *is_there) {
-            let message = format!("`[rule.expand]` cannot be combined with `[rule.{other}]`");
+        let of_pod = restart.map_or(RestartOf::Target, |restart| restart.what);
+        let others = [
+            (rule.has("publish"), "[rule.publish]"),
+            (of_pod == RestartOf::Pod, "restart = \"pod\""),
+            (of_pod == RestartOf::Evict, "restart = \"evict\""),
+        ];
+        for (_, other) in others.iter().filter(|(is_there, _)| *is_there) {
+            let message = format!("`[rule.expand]` cannot be combined with `{other}`");
             let hint = "the file is written before a request, a signal, a command or a restart of the target";
             place.problem(Spot::Table, Reason::new(message).hint(hint));
         }
