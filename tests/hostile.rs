@@ -87,7 +87,7 @@ fn a_huge_file_is_refused_and_delays_nothing() {
     );
     scene.agent.wait_for("unreadable", 1);
     assert!(
-        scene.agent.last("unreadable", "reason").contains("/plain/huge` holds more than 16 MiB")
+        scene.agent.last("unreadable", "reason").contains("/plain/huge` holds more than 64 MiB")
     );
     scene.assert_serves("1");
     let next = scene.path("forged/..2026_11_22_10_00_00.2");

@@ -383,7 +383,7 @@ fn the_doctor_also_finds_what_podnudge_shows_as_a_state() {
     let (exit, text) = doctor(&format!("watch = \"FOLDER/huge\"\n{http}"), &["--listen", "off"]);
     assert!(
         exit == 1
-            && text.contains("holds more than 16 MiB")
+            && text.contains("holds more than 64 MiB")
             && text.contains("(volume-unreadable)"),
         "{text}"
     );

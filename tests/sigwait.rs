@@ -144,7 +144,7 @@ fn assert_refused(kind: &str, wanted: &str, seen: &str) {
 #[test]
 fn a_process_that_waits_for_another_signal_is_not_signalled() {
     in_namespace!();
-    let seen = "its thread neither waits for SIGHUP nor blocks it; configure the signal on which";
+    let seen = "its thread neither waits for SIGHUP nor blocks it; allow-unhandled";
     assert_refused("other", "does not handle SIGHUP: it would end", seen);
 }
 

@@ -49,13 +49,16 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// How long podnudge waits for quiet where a swap follows soon after an action.
+const QUIET: Duration = Duration::from_millis(200);
 /// How long the parts may take on a slow machine, without the build. A part that waits for a line that podnudge does
 /// not log must not wait for ever.
 const LONGEST: Duration = Duration::from_mins(5);
 
 fn demo() {
     println!(
-        "podnudge is built first, as it ships: some minutes the first time, and seconds afterwards.\n\
+        "podnudge runs beside an application in a pod, and makes it reload when its ConfigMap or Secret changes.\n\
+         It is built first, as it ships: some minutes the first time, and seconds afterwards.\n\
          Then it makes real processes reload in six parts, in less than a minute."
     );
     let podnudge = build();
@@ -127,9 +130,15 @@ fn demo() {
         println!("   {}", agent.next(event));
     }
     assert!(bystander.try_wait().unwrap().is_none());
-    println!("   The process is alive, and was not signalled.\n");
+    println!("   The process is alive, and was not signalled.");
     bystander.kill().unwrap();
     bystander.wait().unwrap();
+    println!(
+        "\npodnudge is {0} now. To try it on a process of your own, which reloads on HUP:\n   \
+         {0} --watch DIRECTORY --process NAME --signal HUP\n\
+         docs/quickstart.md goes on from here, with and without a cluster.",
+        podnudge.display()
+    );
 }
 
 /// Runs the first part in namespaces of its own, where the volume can be mounted without being root.
@@ -270,9 +279,10 @@ fn show_swaps<const N: usize>(
         assert_eq!(running, version);
         fs::remove_dir_all(kubelet.volume.join(old)).unwrap();
         agent.next(event);
+        // Within a second of an action, more swaps may follow.
+        let waited = if took >= QUIET { ", after 200 ms without another swap" } else { "" };
         println!(
-            "   ..data now shows version {version}; {:.1} ms later the application runs it \
-             (200 ms of that is waiting for quiet)",
+            "   ..data now shows version {version}; {:.1} ms later the application runs it{waited}",
             took.as_secs_f64() * 1000.0
         );
     }

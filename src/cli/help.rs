@@ -267,7 +267,8 @@ pub(super) fn with_file(name: &'static str) -> Command {
 }
 
 fn settings(command: Command) -> Command {
-    let config = text("config", "FILE").help("The configuration file, in TOML");
+    let config =
+        text("config", "FILE").help("The configuration file: TOML, YAML or JSON, by its ending");
     let mut command = command.max_term_width(100).arg(config);
     let mut flags = flags(FILE);
     flags.sort_by_key(|flag| flag.line.heading);

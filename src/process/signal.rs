@@ -304,7 +304,7 @@ fn check_handled(chosen: &TargetProcess, signal: Signal) -> Result<(), SendError
         )
     } else {
         format!(
-            "{}; configure the signal on which the application reloads, or use a URL; {allow}",
+            "configure the signal on which the application reloads, a URL, or `restart`; {}; {allow}",
             seen()
         )
     };

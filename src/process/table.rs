@@ -151,7 +151,7 @@ fn own_mounts(volumes: &[PathBuf]) -> Result<Vec<Mount>, Refusal> {
                     "`{path}` is not a volume of its own, so its mount does not identify the target"
                 ));
                 return Err(Refusal::Unsupported(reason.hint(
-                    "name the target by process, exe, cmdline or pidfile, or mount a volume there",
+                    "name the target, such as by `--process NAME`, or by exe, cmdline or pidfile; or mount a volume there",
                 )));
             }
         }

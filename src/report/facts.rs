@@ -11,6 +11,8 @@ use podnudge_core::kubelet::StartDelay;
 use podnudge_core::snapshot::{Changes, Key};
 
 /// Why an application may not open the content after an action.
+const MOUNT_HINT: &str =
+    "mount the volume in podnudge's container, too, at this path; or correct the path";
 const UNREAD_HINT: &str = "the application probably reads a copy that was made at its start, another mount, or its configuration only when it starts: have it read the watched directory itself, or set `[rule.restart]`";
 
 /// The most key names in a log line.
@@ -30,7 +32,7 @@ pub(super) fn line(
             (Info, baseline(*basis, state_dir).digest(digest)),
         Fact::VolumeMissing(volume) =>
             (Warn, line("volume-missing", "nothing exists at the watched path; waiting for it")
-                .path(path(*volume))),
+                .path(path(*volume)).hint(MOUNT_HINT)),
         Fact::VolumeUnmounted(volume) =>
             (Warn, line("volume-missing", "nothing is mounted at the watched path any more; waiting for the volume")
                 .path(path(*volume))),

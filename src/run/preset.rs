@@ -40,6 +40,9 @@ impl PresetCheck {
     }
 }
 
+const NEEDS_ALL: &str = "watch the directory with the whole configuration, or set a check of your own; without one, \
+    content is used unchecked, and `check = \"none\"` says that this is wanted";
+
 impl Agent {
     /// Gives a rule without an action of its own the preset of its target's program.
     pub(super) fn choose_preset(&mut self, id: RuleId) {
@@ -152,7 +155,9 @@ impl Agent {
         match checked {
             Checked::Passed => self.use_preset_check(id),
             Checked::Rejected(reason) | Checked::NotBefore(_, reason) => {
-                self.preset_check_unused(id, &reason);
+                // Often one directory is watched, such as `conf.d`, and the program needs the others, too.
+                let hint = reason.hint.clone().unwrap_or_else(|| NEEDS_ALL.to_owned());
+                self.preset_check_unused(id, &reason.hint(hint));
             }
             // It says nothing: it is tried again at the next preflight.
             Checked::Moved | Checked::Failed(_) => {

@@ -276,7 +276,8 @@ fn an_answer_to_the_client_controls_no_terminal() {
     let length = body.len();
     let seeds = [
         format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}"),
-        "HTTP/1.1 202 Accepted\r\ncontent-length: 22\r\n\r\naccepted; see /status\n".to_owned(),
+        "HTTP/1.1 202 Accepted\r\ncontent-length: 37\r\n\r\naccepted; `podnudge status` shows it\n"
+            .to_owned(),
         "HTTP/1.1 403 Forbidden\r\n\r\n\u{1b}[31mno".to_owned(),
         "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n".to_owned(),
     ];

@@ -191,8 +191,7 @@ impl Preset {
             log()
         );
         if !check.is_empty() {
-            hint +=
-                "; podnudge finds this before the action where it runs in the application's image";
+            hint += "; a check by podnudge in the application's image finds this before the action";
             if *check_on_request {
                 hint += ", with `--check=preset`";
             }

@@ -86,7 +86,10 @@ impl<'a> Table<'a> {
             _ if single == Single::Table => vec![node],
             _ => {
                 let reason = Reason::new(format!("`{key}` must be a list of tables"));
-                let hint = format!("write `{}`, with two brackets", section.header);
+                let hint = format!(
+                    "write `{}`, with two brackets; in YAML and JSON, it is a list",
+                    section.header
+                );
                 self.place.report.problem(&at, reason.hint(hint));
                 // It is not an empty list.
                 self.place.nth(key, 0).record(&at, &node.at);
