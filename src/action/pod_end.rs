@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::process::{self, Context, Refusal, TargetProcess, all_read_config_after, find, names};
 use crate::verify::Baseline;
 use crate::verify::proofs::StateBefore;
-use podnudge_config::{RestartOf, Rule};
+use podnudge_config::Rule;
 use podnudge_core::command::{Act, Extent};
 use podnudge_core::event::{Absence, Acted};
 use podnudge_core::reason::Reason;
@@ -29,7 +29,7 @@ pub(super) fn act(context: &Context, rule: &Rule, act: &Act) -> Result<(Acted, B
     }
     let acted = match (act.extent, &seen) {
         (Extent::Prepare, _) => Acted::Ready,
-        (Extent::Send, _) if rule.settings.restarts(RestartOf::Evict) => Acted::Ready,
+        (Extent::Send, _) if rule.settings.evicts() => Acted::Ready,
         (Extent::Send, _) => Acted::EndsPod,
         (Extent::LookForFresh, _) => {
             let reason = "the target did not start after the content was in place";

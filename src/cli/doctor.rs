@@ -18,7 +18,7 @@ use crate::system::surroundings::Pod;
 use crate::volume::scan::Directory;
 use crate::volume::watch::Watching;
 use crate::volume::{mounts, scan};
-use podnudge_config::{Config, RestartOf, Rule};
+use podnudge_config::{Config, Rule};
 use podnudge_core::event::{VolumeId, Watch};
 use podnudge_core::preflight::{Problem, ProblemKind};
 use podnudge_core::reason::Reason;
@@ -158,7 +158,7 @@ async fn examine_rule(
 /// Whether the rule evicts a pod that podnudge does not know.
 #[cfg(feature = "cluster")]
 fn pod_unknown(config: &Config, rule: &Rule, pod: &Pod) -> Option<Problem> {
-    let cluster = config.cluster.clone().filter(|_| rule.settings.restarts(RestartOf::Evict))?;
+    let cluster = config.cluster.clone().filter(|_| rule.settings.evicts())?;
     let reason = cluster::unknown_pod(&Api::new(cluster, None).pod(pod.clone()))?;
     Some(Problem::new(ProblemKind::PodUnknown, reason))
 }

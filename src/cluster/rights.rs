@@ -13,7 +13,7 @@ use super::call::{
     ADD, CONFIG_MAPS, ENDPOINT_SLICES, EVENTS, EVICTIONS, Kind, LEASES, PODS, SECRETS, Verb,
     role_rule,
 };
-use podnudge_config::{Cluster, Config, Limit, RestartOf};
+use podnudge_config::{Cluster, Config, Limit};
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::Moment;
 use podnudge_core::collect;
@@ -99,7 +99,7 @@ pub fn needs(config: &Config) -> Vec<Need> {
             let rights = [right(ENDPOINT_SLICES, Verb::ListOfService), right(PODS, Verb::Get)];
             add(Feature::EndpointSlices, RuleId(number), rights.into());
         }
-        if rule.settings.restarts(RestartOf::Evict) {
+        if rule.settings.evicts() {
             add(
                 Feature::Eviction,
                 RuleId(number),

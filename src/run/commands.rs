@@ -14,7 +14,7 @@ use crate::checks;
 use crate::preflight::Stage;
 use crate::volume::scan;
 use crate::{action, preflight, process, publish, verify};
-use podnudge_config::{RestartOf, Rule};
+use podnudge_config::Rule;
 use podnudge_core::command::{Act, Command, Extent};
 use podnudge_core::event::{Acted, Event, Memory, Probe, RuleId, VolumeId};
 use podnudge_core::reason::Reason;
@@ -133,8 +133,7 @@ impl Agent {
     }
 
     fn ends_target(&self, act: &Act) -> bool {
-        let ends =
-            |rule: Arc<Rule>| rule.restarts_target() || rule.settings.restarts(RestartOf::Evict);
+        let ends = |rule: Arc<Rule>| rule.restarts_target() || rule.settings.evicts();
         act.extent == Extent::Send && (act.restart || self.rule(act.rule).is_some_and(ends))
     }
 
@@ -162,10 +161,8 @@ impl Agent {
         let last = self.rules.get(act.rule.0).filter(|_| act.attempt > 1);
         let last = last.map(|state| state.baseline.clone()).unwrap_or_default();
         #[cfg(feature = "cluster")]
-        let evictor = self
-            .api
-            .evictor()
-            .filter(|_| act.extent == Extent::Send && config.settings.restarts(RestartOf::Evict));
+        let evictor =
+            self.api.evictor().filter(|_| act.extent == Extent::Send && config.settings.evicts());
         self.start_task(async move {
             #[cfg(feature = "compat")]
             if let Err(reason) = expand::before(&config, &mut act).await {

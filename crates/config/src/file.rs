@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::action::{Action, RestartOf};
+use super::action::Action;
 use super::agent::Agent;
 use super::cluster::Cluster;
 use super::define::Section;
@@ -117,7 +117,7 @@ fn resolve(
 
 /// How to reach the Kubernetes API, if the file says so or a rule needs it.
 fn cluster(file: &File, root: &Place<'_>) -> Option<Cluster> {
-    let evicts = file.rule.iter().filter(|rule| rule.restarts(RestartOf::Evict));
+    let evicts = file.rule.iter().filter(|rule| rule.evicts());
     let evicts = evicts.map(|rule| (root.at_path(&rule.path).inner("restart"), "what"));
     let users = file.rule.iter().filter_map(|rule| {
         let limit = rule.limit.as_ref().filter(|limit| limit.lease.is_some())?;

@@ -264,7 +264,7 @@ impl Rule {
         self.restarts_target()
             || self.settings.on_failure.contains(&OnFailure::Restart)
             || self.settings.drain.is_some()
-            || self.settings.restarts(RestartOf::Evict)
+            || self.settings.evicts()
     }
 
     /// Whether new child processes are one of the proofs.
@@ -285,6 +285,12 @@ impl RuleSettings {
     #[must_use]
     pub fn restarts(&self, of: RestartOf) -> bool {
         self.restart.is_some_and(|restart| restart.what == of)
+    }
+
+    /// Whether it has podnudge's own pod evicted.
+    #[must_use]
+    pub fn evicts(&self) -> bool {
+        self.restarts(RestartOf::Evict)
     }
 
     /// Checks the settings against those of podnudge itself.

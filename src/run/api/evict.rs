@@ -11,7 +11,6 @@ use crate::cluster::{Api, OwnPod, unknown_pod};
 use crate::run::agent::Agent;
 use crate::run::clock;
 use crate::system::surroundings::Pod;
-use podnudge_config::RestartOf;
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::Moment;
 use podnudge_core::event::{Acted, RuleId};
@@ -115,7 +114,7 @@ impl Agent {
     /// Why podnudge must not evict its pod for this rule, if so: another pod may have its name, and the podnudge of
     /// the next pod could not tell that it is another one.
     pub(in crate::run) fn why_not_evict(&self, rule: RuleId) -> Option<Reason> {
-        let evicts = self.rule(rule)?.settings.restarts(RestartOf::Evict);
+        let evicts = self.rule(rule)?.settings.evicts();
         evicts.then(|| unknown_pod(&self.api.slots.pod()))?
     }
 }

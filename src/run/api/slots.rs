@@ -18,7 +18,7 @@ use crate::report;
 use crate::run::agent::{Agent, Done};
 use crate::run::clock;
 use crate::system::surroundings::{Pod, Surroundings};
-use podnudge_config::{Config, RestartOf, Rule, RuleSettings};
+use podnudge_config::{Config, Rule, RuleSettings};
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now};
 use podnudge_core::command::{Command, Intent};
@@ -101,7 +101,7 @@ impl SharedSlots {
             let RuleSettings { limit, drain, .. } = &rule.settings;
             let has_lease = limit.as_ref().is_some_and(|limit| limit.lease.is_some());
             let has_services = drain.as_ref().is_some_and(|drain| !drain.services.is_empty());
-            has_lease || has_services || rule.settings.restarts(RestartOf::Evict)
+            has_lease || has_services || rule.settings.evicts()
         });
         let Some(settings) = config.cluster.clone().filter(|_| is_used) else {
             return Self::unused();
