@@ -180,7 +180,7 @@ fn a_person_pauses_resumes_and_approves() {
     assert!(text.contains("nothing is held") && text.contains("podnudge trigger"), "{text}");
     assert_eq!(
         ask(&["pause", "app", "--for", "30m"]),
-        (Some(0), "accepted; `podnudge status` shows it\n".to_owned())
+        (Some(0), "paused for 30m; `podnudge resume` ends it\n".to_owned())
     );
     let (code, text) = ask(&["pause", "other"]);
     assert_eq!(code, Some(69));
@@ -240,7 +240,7 @@ fn people_in_the_container_of_podnudge_need_no_port_and_no_setting() {
     let status = enter(&["status"]);
     assert!(text(&status).contains("default"), "{}", text(&status));
     let paused = enter(&["pause"]);
-    assert_eq!(text(&paused), "accepted; `podnudge status` shows it\n");
+    assert_eq!(text(&paused), "paused for 1h; `podnudge resume` ends it\n");
     agent.wait_for("paused", 1);
     assert_eq!(enter(&["resume"]).status.code(), Some(0));
     agent.wait_for("resumed", 1);
@@ -450,6 +450,7 @@ fn status_prints_a_table_and_reports_in_sync_by_its_exit_code() {
     let (code, text) = status(&[]);
     assert_eq!(code, 1, "{text}");
     assert!(text.contains("waiting-for-volume"), "{text}");
+    assert!(text.contains("nothing exists at a watched path") && text.contains("hint"), "{text}");
     scene.agent.kill();
     let (code, text) = status(&[]);
     assert_eq!(code, 69, "{text}");

@@ -42,6 +42,18 @@ impl Order {
         }
     }
 
+    /// What a person is told when podnudge has taken it.
+    pub(super) fn answer(self) -> String {
+        match self {
+            Self::Trigger | Self::Approve => "accepted; `podnudge status` shows it\n".to_owned(),
+            Self::Pause(time) => {
+                let time = humantime::format_duration(time);
+                format!("paused for {time}; `podnudge resume` ends it\n")
+            }
+            Self::Resume => "resumed; `podnudge status` shows it\n".to_owned(),
+        }
+    }
+
     /// The same, for this time if it is a pause.
     ///
     /// # Errors

@@ -312,7 +312,7 @@ async fn carry_out<B>(
         done.await.ok()
     };
     match timeout(LOOP_LIMIT, asked).await.ok().flatten() {
-        Some(None) => text(StatusCode::ACCEPTED, "accepted; `podnudge status` shows it\n"),
+        Some(None) => text(StatusCode::ACCEPTED, order.answer()),
         Some(Some(NotDone::NoSuchRule(names))) => {
             let answer = format!("there is no rule {shown}\nthe rules are {names}\n");
             text(StatusCode::NOT_FOUND, answer)

@@ -211,7 +211,11 @@ fn add_details(table: &mut String, rule: &Rule, now: f64, colours: Colours) {
         let delay = whole_seconds(Duration::from_secs(delay).as_secs_f64());
         line("kubelet", &format!("would start the container about {delay} after its next end"));
     }
+    // The preflight often finds what the reason says.
+    let is_said =
+        |why: &ReasonView| rule.reason.as_ref().is_some_and(|it| it.message == why.message);
     let problems = rule.preflight.iter().map(|problem| ("problem", &problem.reason));
+    let problems = problems.filter(|(_, why)| !is_said(why));
     for (name, why) in rule.reason.iter().map(|why| ("reason", why)).chain(problems) {
         line(name, &why.message);
         if let Some(hint) = &why.hint {

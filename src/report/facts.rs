@@ -9,10 +9,9 @@ use podnudge_core::evidence::Evidence;
 use podnudge_core::fact::{Attempt, Basis, Fact, Occasion};
 use podnudge_core::kubelet::StartDelay;
 use podnudge_core::snapshot::{Changes, Key};
+use podnudge_core::status::MOUNT_HINT;
 
 /// Why an application may not open the content after an action.
-const MOUNT_HINT: &str =
-    "mount the volume in podnudge's container, too, at this path; or correct the path";
 const UNREAD_HINT: &str = "the application probably reads a copy that was made at its start, another mount, or its configuration only when it starts: have it read the watched directory itself, or set `[rule.restart]`";
 
 /// The most key names in a log line.

@@ -4,7 +4,7 @@ use super::agent::{Agent, Done, RuleState};
 use super::clock;
 use crate::state::StateDir;
 use crate::volume::mounts;
-use podnudge_config::{Action, RestartOf};
+use podnudge_config::Action;
 use podnudge_core::clock::Moment;
 use podnudge_core::event::{Acted, Event, RuleId};
 use podnudge_core::reason::Reason;
@@ -23,7 +23,7 @@ pub(super) struct Ending {
 impl Agent {
     /// Why podnudge must not end for this rule, if so: the next podnudge would not know why it was started.
     pub(super) fn why_not_end(&self, rule: RuleId) -> Option<Reason> {
-        let ends = self.rule(rule)?.settings.restarts(RestartOf::Pod);
+        let ends = self.rule(rule)?.actions.iter().any(|action| action.pod_exit_code().is_some());
         let path = self.config.agent.state_dir.as_deref().filter(|_| ends)?;
         if mounts::is_in_pod() && mounts::is_on_root(path) {
             let reason =

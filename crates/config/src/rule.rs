@@ -281,16 +281,10 @@ impl Rule {
 }
 
 impl RuleSettings {
-    /// Whether this is what the rule restarts as its action or as the last resort.
-    #[must_use]
-    pub fn restarts(&self, of: RestartOf) -> bool {
-        self.restart.is_some_and(|restart| restart.what == of)
-    }
-
     /// Whether it has podnudge's own pod evicted.
     #[must_use]
     pub fn evicts(&self) -> bool {
-        self.restarts(RestartOf::Evict)
+        self.restart.is_some_and(|restart| restart.what == RestartOf::Evict)
     }
 
     /// Checks the settings against those of podnudge itself.

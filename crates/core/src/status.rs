@@ -248,6 +248,10 @@ pub struct TargetStatus {
     pub name: String,
 }
 
+/// What to do if nothing exists at a watched path.
+pub const MOUNT_HINT: &str =
+    "mount the volume in podnudge's container, too, at this path; or correct the path";
+
 /// The state of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]

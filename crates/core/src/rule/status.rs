@@ -5,7 +5,7 @@ use crate::clock::{Moment, Now, UnixTime};
 use crate::evidence::{Evidence, InSync};
 use crate::intake::{Activity, Candidate, Verdict};
 use crate::reason::Reason;
-use crate::status::{Counters, RuleStatus, State};
+use crate::status::{Counters, MOUNT_HINT, RuleStatus, State};
 
 impl Rule {
     pub(crate) fn status(&self, now: Now) -> RuleStatus {
@@ -19,11 +19,15 @@ impl Rule {
         // The volumes changed unseen: the process that runs may have read something else.
         let may_have_read_other =
             self.application.reads_volumes() && self.intake.source().has_gap_before(now.mono);
+        let state = self.state(now);
+        let reason = self.reason(now).or_else(|| self.intake.source().unreadable()).cloned();
+        let no_volume =
+            (state == State::WaitingForVolume).then_some("nothing exists at a watched path");
         let is_hidden = self.preflight.problems().iter().any(|one| one.kind.hides_what_runs());
         RuleStatus {
             name: self.policy.name.clone(),
-            state: self.state(now),
-            reason: self.reason(now).or_else(|| self.intake.source().unreadable()).cloned(),
+            state,
+            reason: reason.or_else(|| no_volume.map(|why| Reason::new(why).hint(MOUNT_HINT))),
             not_ready: self.not_ready(),
             in_sync: match evidence {
                 // It may read its files by itself.
