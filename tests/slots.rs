@@ -967,6 +967,28 @@ fn what_failed_is_read_again_after_a_slot_was_lost() {
     }
 }
 
+/// It could not be renewed in time, and is still in the own name.
+#[test]
+fn what_failed_is_read_again_when_a_slot_that_expired_is_renewed() {
+    let mut store = shipped(2);
+    let mut one = Replica::new("web-1_u_r", 2, 1);
+    one.claim(A);
+    one.run(&mut store);
+    assert_eq!(one.holds().as_deref(), Some("web-1"));
+    let unreachable = |_: &LeaseRequest| Err(unanswered());
+    one.play(DURATION, unreachable);
+    assert!(matches!(one.state(), SlotState::Lost(_)), "{:?}", one.state());
+    let halt = Halt::new(A, "web-3_u_r", UnixTime::default(), &Reason::new("bad"));
+    let first = stored(&store, "web-0").as_ref().clone();
+    perform(&mut store, &first.with_halts(&[halt]).write()).unwrap();
+    let end = one.now + DURATION;
+    while !matches!(one.state(), SlotState::Halted(..)) {
+        one.play(ms(1), |request| perform(&mut store, request));
+        assert_eq!(one.holds(), None, "it acts with what has failed");
+        assert!(one.now < end, "{:?}", one.state());
+    }
+}
+
 /// A look at the first Lease was carried out before the slot was passed on: its answer says nothing of what whoever had
 /// it has found out since.
 #[test]
@@ -1188,8 +1210,8 @@ struct Player {
     wants: Option<Digest>,
     /// What it may use although it failed.
     doubts: BTreeSet<Digest>,
-    /// The slot that it has for that.
-    acts_with: Option<String>,
+    /// The slot that it has, and the digest that it may use with that.
+    acts_with: Option<(String, Digest)>,
     settings: SlotsSettings,
 }
 
@@ -1320,16 +1342,18 @@ impl World {
     fn acts(&mut self, n: usize) {
         let now = self.clocks(n).mono;
         let player = &mut self.players[n];
-        let slot = match player.slots.state(now) {
-            SlotState::Held { slot, .. } => Some(slot),
+        let acts_with = match player.slots.state(now) {
+            SlotState::Held { slot, .. } => player.wants.map(|digest| (slot, digest)),
             _ => None,
         };
-        if slot == player.acts_with {
+        if acts_with == player.acts_with {
             return;
         }
-        player.acts_with.clone_from(&slot);
-        let wanted = player.wants.filter(|digest| !player.doubts.contains(digest));
-        let Some((slot, digest)) = slot.zip(wanted) else { return };
+        player.acts_with.clone_from(&acts_with);
+        let Some((slot, digest)) = acts_with.filter(|(_, digest)| !player.doubts.contains(digest))
+        else {
+            return;
+        };
         let since = self.holders.get(&slot).map(|(_, since)| *since);
         let failed = self.halted_since.get(&digest);
         let knows = failed.zip(since).is_none_or(|(failed, since)| *failed >= since);
@@ -1502,9 +1526,6 @@ impl World {
             Deed::Claim(which, _) => player.doubts.retain(|doubted| *doubted == digest(which)),
             Deed::Release | Deed::Restart | Deed::Replace => player.doubts.clear(),
             Deed::Partition(_) | Deed::Delete(_) => {}
-        }
-        if !matches!(deed, Deed::Partition(_)) {
-            player.acts_with = None;
         }
         match deed {
             Deed::Claim(which, intent) => drop(player.slots.claim(now, digest(which), intent)),

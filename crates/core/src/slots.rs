@@ -14,7 +14,7 @@
 //! - A Lease that does not exist is created as one that nobody holds and that is not free (`lease::NOBODY`): whoever
 //!   held it when it was deleted has the time to find that out.
 //! - A digest that failed is written to the first Lease (`slots/halt.rs`) before the slot is given back, and read
-//!   after a slot was taken to act; a slot that is only kept does not depend on it.
+//!   after a slot was taken to act, and again after it has expired; a slot that is only kept does not depend on it.
 //!
 //! What makes it cheap:
 //!
@@ -261,6 +261,10 @@ impl Slots {
 
     /// Holds this slot, by a request that was sent then, and that keeps it taken for so long at least. It was got at `got`.
     fn hold(&mut self, now: Moment, slot: usize, (sent, time): (Moment, Duration), got: Moment) {
+        if self.held.is_some_and(|before| now >= before.until) {
+            // Since then it was not the right to act, and other replicas may have failed meanwhile.
+            self.halting.forget_check();
+        }
         let until = sent.after(time / 5 * 4);
         self.held = Some(Held { slot, got, renew_at: sent.after(time / 3), until });
         if now < until {
