@@ -316,8 +316,7 @@ fn a_holder_that_cannot_renew_stops_before_another_replica_can_take_the_slot() {
     one.play(DURATION, down);
     let mut other = Replica::new("b_uid_rule", 1, 2);
     other.claim(A);
-    // Its first look comes after a random time, and so does its write when the time of the holder is over.
-    other.play(DURATION + secs(2), |request| perform(&mut store, request));
+    other.play(DURATION + secs(1), |request| perform(&mut store, request));
     assert!(other.holds().is_some());
     let reason = one.play_until_lost(&mut store);
     assert_eq!(reason.to_string(), "the slot `web-0` was taken by pod b");
@@ -342,8 +341,7 @@ fn a_replica_that_has_lost_its_slot_says_that_the_server_is_unreachable_and_then
     // Another replica has taken it meanwhile.
     let mut other = Replica::new("b", 1, 2);
     other.claim(A);
-    // Its first look comes after a random time, and so does its write when the time of the holder is over.
-    other.play(DURATION + secs(2), |request| perform(&mut store, request));
+    other.play(DURATION + secs(1), |request| perform(&mut store, request));
     assert!(other.holds().is_some());
     let reason = one.play_until_lost(&mut store);
     assert_eq!(reason.to_string(), "the slot `web-0` was taken by pod b");

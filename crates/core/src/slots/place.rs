@@ -21,7 +21,7 @@ use crate::clock::Moment;
 use crate::jitter::ordinal_of;
 
 /// The longest time until the first look at the home.
-const FIRST_LOOK: Duration = Duration::from_millis(600);
+const FIRST_LOOK: Duration = Duration::from_millis(500);
 /// How long a replica waits before it looks at another Lease. Each further wait is longer by the factor.
 const LOOK_ELSEWHERE: Duration = Duration::from_secs(2);
 const LOOK_FACTOR: (u32, u32) = (5, 2);
