@@ -7,6 +7,8 @@ use std::path::Path;
 
 use nix::sys::stat::{Mode, SFlag, mknod};
 use nix::unistd::mkfifo;
+use podnudge::volume::scan;
+use podnudge_config::KeyFilter;
 
 use super::{Input, Scene};
 use crate::support::wait_until;
@@ -93,7 +95,15 @@ fn all() -> Vec<(&'static str, Put, &'static str)> {
             |at| fs::write(at.join("..data"), "x").unwrap(),
             APPLIED,
         ),
-        ("a forged link to the root", |at| symlink("/", at.join("..data")).unwrap(), EITHER),
+        (
+            "a forged link to the root",
+            |at| {
+                // Whoever is the first to read a file of this machine is charged for its pages in the cache.
+                drop(scan::read(Path::new("/"), &KeyFilter::default()));
+                symlink("/", at.join("..data")).unwrap();
+            },
+            EITHER,
+        ),
         (
             "a forged link to nothing",
             |at| symlink("..x", at.join("..data")).unwrap(),
