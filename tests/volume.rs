@@ -31,6 +31,26 @@ fn keys(path: &Path) -> Vec<String> {
 }
 
 #[test]
+fn a_volume_is_flat_if_its_keys_are_files_of_one_directory_and_nothing_else_is_there() {
+    let is_flat = |keys: &[&str]| {
+        let folder = tempfile::tempdir().unwrap();
+        let keys: Vec<_> = keys.iter().map(|key| (*key, "text")).collect();
+        let mut kubelet = Kubelet::new(folder.path());
+        kubelet.write(&payload(&keys));
+        look(folder.path()).is_flat
+    };
+    assert!(is_flat(&["a.conf", "b.conf"]));
+    assert!(!is_flat(&["a.conf", "sites/b.conf"]), "a directory comes last");
+    assert!(!is_flat(&["a/b/c.conf"]) && !is_flat(&[]));
+    let plain = tempfile::tempdir().unwrap();
+    fs::write(plain.path().join("a.conf"), "text").unwrap();
+    assert!(look(plain.path()).is_flat);
+    assert!(!look(&plain.path().join("a.conf")).is_flat && !look(&plain.path().join("b")).is_flat);
+    symlink("/etc/hostname", plain.path().join("b.conf")).unwrap();
+    assert!(!look(plain.path()).is_flat, "it is read elsewhere");
+}
+
+#[test]
 fn a_volume_written_at_full_speed_is_never_read_torn() {
     let folder = tempfile::tempdir().unwrap();
     let mut kubelet = Kubelet::new(folder.path());

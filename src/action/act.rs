@@ -18,7 +18,7 @@ use crate::process::{
 use crate::publish;
 use crate::verify::proofs::{self, StateBefore};
 use crate::verify::{Baseline, Partial};
-use crate::volume::reads::ReadWatch;
+use crate::volume::reads::{Layout, ReadWatch};
 use podnudge_config::{Action, RestartOf, Rule};
 use podnudge_core::MAX_STARTUP;
 use podnudge_core::clock::Moment;
@@ -27,11 +27,12 @@ use podnudge_core::event::{Absence, Acted, Inspection};
 use podnudge_core::reason::Reason;
 
 /// Runs the rule's actions once, one after the other. `last` is the state from the attempt before
-/// this one.
+/// this one, `layout` that of what the application reads.
 pub(crate) async fn act(
     context: &Context,
     rule: &Rule,
     act: &Act,
+    layout: Layout,
     last: Baseline,
 ) -> (Acted, Baseline) {
     let restarted_at = || match inspect(context, rule) {
@@ -50,7 +51,7 @@ pub(crate) async fn act(
         context.ends.judge(rule, only, act);
     }
     let cached = cached_target(context, rule, act);
-    let acted = try_to_act(context, rule, act, cached.as_ref()).await;
+    let acted = try_to_act(context, rule, act, layout, cached.as_ref()).await;
     match acted {
         // Nothing was done since the attempt before.
         Ok((Acted::Ready, _)) => (Acted::Ready, last),
@@ -114,6 +115,7 @@ async fn try_to_act(
     context: &Context,
     rule: &Rule,
     act: &Act,
+    layout: Layout,
     cached: Option<&TargetProcess>,
 ) -> Result<(Acted, Baseline), Acted> {
     if rule.settings.restart.is_some_and(|restart| restart.what != RestartOf::Target) {
@@ -146,7 +148,7 @@ async fn try_to_act(
     }
     remember_container(context, rule, &targets);
     if act.restart {
-        let reads = watch_reads(rule);
+        let reads = watch_reads(rule, layout);
         let restarted = restart(context, rule, act, &targets).await;
         return restarted.map(|(acted, baseline)| (acted, Baseline { reads, ..baseline }));
     }
@@ -159,7 +161,7 @@ async fn try_to_act(
         Err(reason) => return Err(Acted::Absent(Absence::unread(reason))),
     };
     let before = Some(Arc::new(before));
-    let reads = watch_reads(rule);
+    let reads = watch_reads(rule, layout);
     let mut baseline = Baseline { before, reads, ..Baseline::of(&targets) };
     let mut progress = Progress::default();
     for action in &rule.actions {
@@ -213,8 +215,8 @@ fn without_action(context: &Context, rule: &Rule, targets: &[TargetProcess]) -> 
 }
 
 /// Watches what the application is to read, from now on.
-fn watch_reads(rule: &Rule) -> Option<Arc<ReadWatch>> {
-    let watch = || Arc::new(ReadWatch::start(&rule.volumes_read(), &rule.keys));
+fn watch_reads(rule: &Rule, layout: Layout) -> Option<Arc<ReadWatch>> {
+    let watch = || Arc::new(ReadWatch::start(&rule.volumes_read(), layout, &rule.keys));
     rule.is_read_by_application().then(watch)
 }
 

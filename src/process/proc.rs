@@ -22,7 +22,9 @@ use podnudge_core::reason::Reason;
 /// If the system is out of resources: that says nothing about the process.
 pub(super) fn read_process_file(pid: i32, file: &str) -> Result<Option<Vec<u8>>, Reason> {
     let path = format!("/proc/{pid}/{file}");
-    match read_proc_file(&path) {
+    // The kernel writes these as one piece, so a read that does not fill its buffer is the end.
+    let is_one_piece = matches!(file, "stat" | "status" | "cgroup");
+    match read_pieces(&path, is_one_piece) {
         Ok(text) => Ok(Some(text)),
         Err(error) => match Errno::from_io_error(&error) {
             // EINVAL: it is exiting, and has no mounts any more.
@@ -40,15 +42,18 @@ const LARGEST_PROC_FILE: usize = 256 * 1024;
 /// Reads a file of `/proc`. Its size is reported as 0, so `fs::read` would begin with 32 bytes and
 /// need many system calls.
 pub(super) fn read_proc_file(path: &str) -> io::Result<Vec<u8>> {
+    read_pieces(path, false)
+}
+
+fn read_pieces(path: &str, is_one_piece: bool) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let mut text = Vec::new();
     let mut piece = [0; 4096];
     loop {
-        match file.read(&mut piece)? {
-            0 => return Ok(text),
-            length => text.extend_from_slice(piece.get(..length).unwrap_or_default()),
-        }
-        if text.len() >= LARGEST_PROC_FILE {
+        let length = file.read(&mut piece)?;
+        text.extend_from_slice(piece.get(..length).unwrap_or_default());
+        let is_end = length == 0 || (is_one_piece && length < piece.len());
+        if is_end || text.len() >= LARGEST_PROC_FILE {
             return Ok(text);
         }
     }
@@ -182,11 +187,10 @@ pub(super) fn pidfile(path: &Path) -> Result<Pidfile, Refusal> {
             Refusal::Unsupported(Reason::new(format!("cannot read the pidfile `{shown}`: {error}")))
         }
     };
-    // Before the content: an older time than that of the content is corrected by the next reading.
-    let metadata = fs::metadata(path).map_err(|error| refused(error.into()))?;
+    // An older time than that of the content is corrected by the next reading.
+    let (bytes, metadata) = files::read_dated(path, LARGEST).map_err(refused)?;
     let written = metadata.modified().map_err(|error| refused(error.into()))?;
     let written = written.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let bytes = files::read(path, LARGEST).map_err(refused)?;
     let now = Now { mono: now(), wall: UnixTime(time_of(ClockId::Realtime)) };
     match texts::parse_pid(&bytes) {
         Ok(Some(pid)) => Ok(Pidfile { pid, written: now.moment_of(UnixTime(written)) }),

@@ -2,7 +2,6 @@
 //! task here; what comes of it is handled in `done.rs`, by the loop (`event_loop.rs`).
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{self, Poll, Waker};
@@ -26,6 +25,7 @@ use crate::report;
 use crate::state::StateDir;
 use crate::system::surroundings::Surroundings;
 use crate::verify::Baseline;
+use crate::volume::known::KnownVolume;
 use crate::volume::scan::{ReadError, Reading};
 use crate::volume::watch::{MountTable, Watching};
 use podnudge_config::{self as config, Config, Rule};
@@ -89,18 +89,12 @@ pub(super) struct RuleState {
 pub(super) struct Agent {
     pub(super) config: Config,
     pub(super) rules: Vec<RuleState>,
-    /// The rule and the path of each volume.
-    pub(super) volumes: Vec<(RuleId, PathBuf)>,
+    pub(super) volumes: Vec<KnownVolume>,
     pub(super) core: Core,
     pub(super) watching: Watching,
     pub(super) mounts: MountTable,
     pub(super) context: Arc<Context>,
     pub(super) state: Option<StateDir>,
-    /// Volumes that the kubelet wrote, according to the last scan. They are local and hold at most
-    /// 1 MiB: reading one takes less time than handing it to another thread.
-    pub(super) kubelet_volumes: Vec<VolumeId>,
-    /// Volumes that were mounted at their paths at some scan.
-    pub(super) mounted: Vec<VolumeId>,
     /// podnudge's own pod, for the page.
     #[cfg(feature = "page")]
     pub(super) pod: PodStatus,
@@ -182,7 +176,7 @@ impl Agent {
             let (attempts, mut left) = Attempts::open(rule, &config.agent);
             let preset_check = PresetCheck::restored(rule, &mut left);
             let policy = rule.policy(VolumeId(volumes.len()));
-            volumes.extend(rule.settings.watch.iter().map(|path| (RuleId(n), path.clone())));
+            volumes.extend(rule.settings.watch.iter().map(|path| KnownVolume::new(RuleId(n), path)));
             states.push(RuleState::new(rule.clone(), (attempts, preset_check), &config.agent, key));
             let (interrupted, is_record_unreadable) = (left.known, left.is_unreadable);
             let pod = api.pod().uid;
@@ -201,8 +195,6 @@ impl Agent {
             config,
             volumes,
             state,
-            kubelet_volumes: Vec::new(),
-            mounted: Vec::new(),
             #[cfg(feature = "page")]
             pod: PodStatus {
                 name: surroundings.pod.name.clone(),

@@ -29,8 +29,8 @@ impl Agent {
             Command::Scan(rule, volumes) => {
                 let Some(config) = self.rule(rule) else { return };
                 self.look_at_reads();
+                let is_quick = self.are_kubelets(&volumes);
                 let volumes = self.paths(volumes);
-                let is_quick = volumes.iter().all(|(id, _)| self.kubelet_volumes.contains(id));
                 // A volume of the kubelet is small, and is read without the delay of a thread.
                 let read = |(id, path): &(VolumeId, PathBuf)| {
                     Some((*id, scan::read_small(path, &config.keys).ok()?))
@@ -158,6 +158,7 @@ impl Agent {
         let Some(config) = self.rule(act.rule) else { return };
         let context = Arc::clone(&self.context);
         let reports_changes = self.watching.hints().have_come();
+        let layout = self.layout(act.rule);
         let last = self.rules.get(act.rule.0).filter(|_| act.attempt > 1);
         let last = last.map(|state| state.baseline.clone()).unwrap_or_default();
         #[cfg(feature = "cluster")]
@@ -168,7 +169,7 @@ impl Agent {
             if let Err(reason) = expand::before(&config, &mut act).await {
                 return Done::Acted(act.rule, Acted::Failed(reason), last);
             }
-            let (acted, mut baseline) = action::act(&context, &config, &act, last).await;
+            let (acted, mut baseline) = action::act(&context, &config, &act, layout, last).await;
             if !reports_changes {
                 // inotify may not report reads either.
                 baseline.reads = None;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::agent::{Agent, Done};
 use super::clock;
 use crate::exchange::children;
+use crate::volume::reads::Layout;
 use crate::volume::scan::{self, ReadError, Reading, Root};
 use podnudge_config::Rule;
 use podnudge_core::event::{Event, RuleId, Scan, VolumeId};
@@ -28,8 +29,8 @@ impl Agent {
         let compared: Vec<_> = volumes
             .into_iter()
             .filter_map(|volume| {
-                let (rule, path) = self.volumes.get(volume.0)?;
-                Some((volume, path.clone(), self.rule(*rule)?, self.root(volume)))
+                let known = self.volumes.get(volume.0)?;
+                Some((volume, known.path.clone(), self.rule(known.rule)?, known.root()))
             })
             .collect();
         let begun = clock::now().mono;
@@ -63,20 +64,16 @@ impl Agent {
         let mut compare = Vec::new();
         let mut committed = None;
         for (volume, reading) in readings {
+            let Some(known) = self.volumes.get_mut(volume.0) else { continue };
             let scan = match reading {
                 Ok(mut reading) => {
-                    let is_unmounted = self.root(volume).lacks_mount(reading.is_mounted);
+                    let is_unmounted = known.root().lacks_mount(reading.is_mounted);
                     if is_unmounted {
                         // What the mount has hidden is not the volume.
                         reading.snapshot = None;
-                    } else if reading.is_mounted == Some(true) && !self.mounted.contains(&volume) {
-                        self.mounted.push(volume);
                     }
+                    known.found(&reading);
                     let Reading { snapshot, directories, .. } = reading;
-                    self.kubelet_volumes.retain(|known| *known != volume);
-                    if snapshot.as_ref().is_some_and(|found| found.generation.is_link()) {
-                        self.kubelet_volumes.push(volume);
-                    }
                     let synced = self.watching.sync(volume, directories);
                     if synced.is_new {
                         let read = snapshot.as_ref().map(|snapshot| snapshot.generation.clone());
@@ -106,8 +103,8 @@ impl Agent {
         self.handle_event(Event::Scanned(rule, scans));
         let Some(config) = self.rule(rule) else { return };
         for (volume, read) in compare {
-            let Some((_, path)) = self.volumes.get(volume.0).cloned() else { continue };
-            let (config, root) = (Arc::clone(&config), self.root(volume));
+            let Some(known) = self.volumes.get(volume.0) else { continue };
+            let (path, root, config) = (known.path.clone(), known.root(), Arc::clone(&config));
             self.reading.submit(&mut self.tasks, move || {
                 match scan::generation_of(&path, &config.keys, root) {
                     Ok(now) if now == read => Done::Nothing,
@@ -117,17 +114,24 @@ impl Agent {
         }
     }
 
-    /// What must be at the path of a volume.
-    fn root(&self, volume: VolumeId) -> Root {
-        if self.mounted.contains(&volume) { Root::Mount } else { Root::Any }
+    /// Whether the kubelet wrote all of these.
+    pub(super) fn are_kubelets(&self, volumes: &[VolumeId]) -> bool {
+        let is_kubelets = |id: &VolumeId| self.volumes.get(id.0).is_some_and(|one| one.is_kubelets);
+        volumes.iter().all(is_kubelets)
+    }
+
+    /// How the keys lie in the directories that the application of a rule reads.
+    pub(super) fn layout(&self, rule: RuleId) -> Layout {
+        let mut all = self.volumes.iter().filter(|volume| volume.rule == rule);
+        if all.all(|volume| volume.is_flat) { Layout::Flat } else { Layout::Unknown }
     }
 
     pub(super) fn paths(&self, volumes: Vec<VolumeId>) -> Vec<(VolumeId, PathBuf)> {
-        let path = |id: VolumeId| Some((id, self.volumes.get(id.0)?.1.clone()));
+        let path = |id: VolumeId| Some((id, self.volumes.get(id.0)?.path.clone()));
         volumes.into_iter().filter_map(path).collect()
     }
 
     pub(super) fn display_path(&self, volume: VolumeId) -> String {
-        self.volumes.get(volume.0).map(|(_, path)| shown::path(path)).unwrap_or_default()
+        self.volumes.get(volume.0).map(|volume| shown::path(&volume.path)).unwrap_or_default()
     }
 }

@@ -4,7 +4,7 @@
 //! A read always ends: opening a named pipe would wait for its writer and reading a device may
 //! never end, so both are refused, and the size is limited.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -36,11 +36,21 @@ pub(crate) enum FileError {
 /// # Errors
 /// If the file does not exist, is not a regular file, or is larger.
 pub(crate) fn read(path: &Path, largest: u64) -> Result<Vec<u8>, FileError> {
+    read_dated(path, largest).map(|(bytes, _)| bytes)
+}
+
+/// Like [`read`]. Returns also the metadata of before the reading.
+///
+/// # Errors
+/// As for [`read`].
+pub(crate) fn read_dated(path: &Path, largest: u64) -> Result<(Vec<u8>, Metadata), FileError> {
     // Check before opening, because opening alone has effects on some devices.
-    check_kind(FileType::from_raw_mode(path.metadata()?.mode()))?;
+    let metadata = path.metadata()?;
+    check_kind(FileType::from_raw_mode(metadata.mode()))?;
     // If it has become a pipe since then, do not wait for the pipe's writer.
     let no_wait = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-    read_to_end(OpenOptions::new().read(true).custom_flags(no_wait).open(path)?, largest)
+    let file = OpenOptions::new().read(true).custom_flags(no_wait).open(path)?;
+    Ok((read_to_end(file, largest)?, metadata))
 }
 
 /// Refuses everything that is not a regular file.

@@ -11,6 +11,7 @@ pub(crate) mod filter;
 #[path = "../../tests/fuzz/volume.rs"]
 mod fuzz;
 mod glob;
+pub(crate) mod known;
 mod link;
 pub mod mounts;
 pub mod naming;

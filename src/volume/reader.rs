@@ -38,6 +38,8 @@ pub struct Reading {
     pub snapshot: Option<Snapshot>,
     /// The directories to watch for the next change.
     pub directories: Vec<Directory>,
+    /// Whether all of its keys are files of one directory, with nothing else in it.
+    pub is_flat: bool,
     /// Whether something is mounted at the path itself; `None` if that is unknown or does not apply.
     pub is_mounted: Option<bool>,
 }
@@ -224,6 +226,8 @@ pub(super) struct Reader<'a> {
     /// The bytes of their names, with those of the directories above.
     pub(super) names: usize,
     pub(super) directories: Vec<Directory>,
+    /// Whether the directory holds files only.
+    pub(super) is_flat: bool,
     pub(super) buffer: Vec<u8>,
 }
 
@@ -246,6 +250,7 @@ impl<'a> Reader<'a> {
             visited: 0,
             names: 0,
             directories: Vec::new(),
+            is_flat: false,
             buffer: Vec::new(),
         }
     }

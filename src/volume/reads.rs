@@ -33,6 +33,14 @@ const EVENTS_BUFFER: usize = 4096;
 /// The most events to take at once: the kernel keeps 16,384, and more may follow meanwhile.
 const MAX_EVENTS: usize = 20_000;
 
+/// How the keys lie in the directories that are watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// In each directory there are keys, side by side, and nothing else.
+    Flat,
+    Unknown,
+}
+
 /// What has become of the new content since an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opened {
@@ -120,8 +128,8 @@ enum Place {
 impl ReadWatch {
     /// Watches what is at these paths now: directories of keys, or files. If that is not possible, the watch
     /// knows nothing.
-    pub(crate) fn start(paths: &[PathBuf], filter: &KeyFilter) -> Self {
-        let watch = Watch::start(paths, filter, &OWN_READS).ok();
+    pub(crate) fn start(paths: &[PathBuf], layout: Layout, filter: &KeyFilter) -> Self {
+        let watch = Watch::start(paths, layout, filter, &OWN_READS).ok();
         let opened = if watch.is_some() { Opened::Nothing } else { Opened::Unknown };
         Self(Mutex::new(State { watch, opened }))
     }
@@ -142,6 +150,7 @@ impl ReadWatch {
 impl Watch {
     fn start(
         paths: &[PathBuf],
+        layout: Layout,
         filter: &KeyFilter,
         own_reads: &'static OwnReads,
     ) -> io::Result<Self> {
@@ -160,7 +169,10 @@ impl Watch {
         for path in paths {
             // Through `..data`: the watch is on this generation, whatever is swapped in later.
             let data = path.join("..data");
-            if is_directory(&data) {
+            if layout == Layout::Flat && (watch.add_flat(&data)? || watch.add_flat(path)?) {
+                // It need not be listed, which would delay the action.
+                watch.has_keys = true;
+            } else if is_directory(&data) {
                 watch.add_directories(&data, b"", &mut entries)?;
             } else if is_directory(path) {
                 watch.add_directories(path, b"", &mut entries)?;
@@ -183,9 +195,6 @@ impl Watch {
         entries: &mut usize,
     ) -> io::Result<()> {
         let unknown = |why: &str| Err(io::Error::other(why));
-        if self.places.len() >= MAX_DIRECTORIES {
-            return unknown("too many directories");
-        }
         self.add(path, Place::Directory(prefix.to_vec()))?;
         let fd = openat(CWD, path, DIRECTORY, Mode::empty())?;
         let mut buffer = [MaybeUninit::uninit(); LISTING_BUFFER];
@@ -213,8 +222,23 @@ impl Watch {
         Ok(())
     }
 
+    /// Watches a directory that has no others below it; `false` if it is not a directory.
+    fn add_flat(&mut self, path: &Path) -> io::Result<bool> {
+        match self.add(path, Place::Directory(Vec::new())) {
+            Ok(()) => Ok(true),
+            Err(error) if is_no_directory(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn add(&mut self, path: &Path, place: Place) -> io::Result<()> {
-        let events = WatchFlags::OPEN | WatchFlags::ACCESS;
+        if self.places.len() >= MAX_DIRECTORIES {
+            return Err(io::Error::other("too many directories"));
+        }
+        let mut events = WatchFlags::OPEN | WatchFlags::ACCESS;
+        if matches!(place, Place::Directory(_)) {
+            events |= WatchFlags::ONLYDIR;
+        }
         let number = inotify::add_watch(&self.inotify, path, events)?;
         self.places.push((number, place));
         Ok(())
@@ -270,6 +294,10 @@ impl Watch {
     }
 }
 
+fn is_no_directory(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::NOTDIR))
+}
+
 fn is_directory(path: &Path) -> bool {
     stat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
 }
@@ -298,9 +326,25 @@ mod tests {
         fs::read(folder.path().join("..data").join(key)).expect("the key");
     }
 
+    #[test]
+    fn a_directory_that_is_known_to_be_flat_is_watched_through_its_link() {
+        static READS: OwnReads = OwnReads::new();
+        let kubelets = volume(&["a.conf"]);
+        let plain = tempfile::tempdir().expect("a folder");
+        fs::write(plain.path().join("a.conf"), "a").expect("a key");
+        for path in [kubelets.path().join("..data/a.conf"), plain.path().join("a.conf")] {
+            let paths = [kubelets.path().to_owned(), plain.path().to_owned()];
+            let filter = KeyFilter::default();
+            let mut watch = Watch::start(&paths, Layout::Flat, &filter, &READS).expect("a watch");
+            assert_eq!(watch.look(), Opened::Nothing);
+            fs::read(path).expect("a key");
+            assert_eq!(watch.look(), Opened::Key);
+        }
+    }
+
     fn watch(paths: &[&Path], filter: &KeyFilter, reads: &'static OwnReads) -> io::Result<Watch> {
         let paths: Vec<PathBuf> = paths.iter().map(|path| path.to_path_buf()).collect();
-        Watch::start(&paths, filter, reads)
+        Watch::start(&paths, Layout::Unknown, filter, reads)
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl Reader<'_> {
                 match readlinkat(&root, DATA, Vec::new()) {
                     Ok(target) => self.kubelet_volume(root.as_fd(), target, None, watch),
                     Err(Errno::NOENT) if self.is_incomplete(root.as_fd())? => {
-                        Ok(Reading { snapshot: None, directories: vec![watch], is_mounted: None })
+                        Ok(nothing(vec![watch]))
                     }
                     Err(Errno::NOENT | Errno::INVAL) => {
                         self.plain_directory(self.reopen(root.as_fd())?.as_fd())
@@ -266,9 +266,9 @@ impl Reader<'_> {
             let below = self.path.strip_prefix(above).ok().and_then(|path| path.iter().next());
             let entry = below.map(|name| name.as_bytes().to_vec());
             let directories = vec![Directory { path: above.to_owned(), id, entry }];
-            return Ok(Reading { snapshot: None, directories, is_mounted: None });
+            return Ok(nothing(directories));
         }
-        Ok(Reading { snapshot: None, directories: Vec::new(), is_mounted: None })
+        Ok(nothing(Vec::new()))
     }
 
     fn finish_fingerprint(&mut self) -> Reading {
@@ -289,6 +289,12 @@ impl Reader<'_> {
             keys: std::mem::take(&mut self.keys),
             pauses: self.pauses,
         };
-        Reading { snapshot: Some(snapshot), directories, is_mounted: None }
+        let is_flat = self.is_flat && !snapshot.keys.is_empty();
+        Reading { snapshot: Some(snapshot), directories, is_flat, is_mounted: None }
     }
+}
+
+/// There is nothing at the path.
+fn nothing(directories: Vec<Directory>) -> Reading {
+    Reading { snapshot: None, directories, is_flat: false, is_mounted: None }
 }

@@ -80,6 +80,9 @@ impl Reader<'_> {
         let is_token_folder = has(c"ca.crt") && has(c"namespace");
         let siblings = if is_token_folder { Siblings::TokenFiles } else { Siblings::Others };
         let mut whole = Some(());
+        if level.depth == 0 {
+            self.is_flat = entries.iter().all(|entry| entry.kind == FileType::RegularFile);
+        }
         for entry in &entries {
             let read = match entry.kind {
                 FileType::Directory => self.enter_directory(level, entry)?,
