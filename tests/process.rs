@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use podnudge::process::signal::{SendError, prepare};
-use podnudge::process::{Identity, TargetProcess};
+use podnudge::process::{Identity, Pin, TargetProcess};
 use podnudge_config::SignalAction;
 
 use crate::support::{
@@ -133,6 +133,7 @@ fn a_pid_reused_after_selection_is_never_signalled() {
         is_container: false,
         container: String::new(),
         wrappers: Vec::new(),
+        pin: Pin::default(),
     };
     let action = SignalAction { name: Signal::SIGHUP, allow_unhandled: true };
     assert!(matches!(prepare(&chosen, action), Err(SendError::Gone(_))));

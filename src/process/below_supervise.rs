@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 use super::Identity;
 use super::find::TargetProcess;
 use super::marks::is_supervisor;
+use super::pin::Pin;
 use super::proc::{self, contains, mask};
 use podnudge_config::SignalAction;
 use podnudge_core::shown;
@@ -85,7 +86,17 @@ fn read(pid: i32) -> Option<TargetProcess> {
     let is_container = stat.parent == 0;
     let (comm, wrappers) = (stat.comm, Vec::new());
     let container = String::new();
-    Some(TargetProcess { identity, name, comm, is_root: false, is_container, container, wrappers })
+    let pin = Pin::default();
+    Some(TargetProcess {
+        identity,
+        name,
+        comm,
+        is_root: false,
+        is_container,
+        container,
+        wrappers,
+        pin,
+    })
 }
 
 /// Whether the request cannot harm this process: the supervisor blocks it, and reads it from a signalfd. Any

@@ -21,6 +21,7 @@ use tracing::info;
 use super::Identity;
 use super::config_read::earliest_config_read;
 use super::context::Context;
+use super::pin::Pin;
 use super::prefer::preferred;
 use super::proc;
 use super::select::{self, Process, ProcessTable, Refusal};
@@ -50,6 +51,8 @@ pub struct TargetProcess {
     /// The processes above it that do not handle the signal, such as an init or a shell: the root of the
     /// matching tree first. Empty if the target is that root.
     pub wrappers: Vec<Self>,
+    /// Whether it was pinned before all this was seen.
+    pub pin: Pin,
 }
 
 impl TargetProcess {
@@ -57,7 +60,8 @@ impl TargetProcess {
         let (name, comm) = (process.display_name(), process.comm.clone());
         let is_container = process.parent == 0;
         let (identity, container) = (process.identity, process.container.clone());
-        Self { identity, name, comm, is_root, is_container, container, wrappers: Vec::new() }
+        let (wrappers, pin) = (Vec::new(), Pin::default());
+        Self { identity, name, comm, is_root, is_container, container, wrappers, pin }
     }
 
     fn below(wrappers: &[Process], process: &Process) -> Self {
@@ -127,12 +131,12 @@ pub(crate) fn age_of_oldest_candidate(context: &Context, rule: &Rule) -> Option<
 /// The target that the last search found, if it is unchanged. This removes it from the cache, so
 /// the caller must search all processes after the action.
 pub(crate) fn find_cached(context: &Context, rule: &Rule) -> Option<TargetProcess> {
-    let process = context.target_cache.take_unchanged(rule)?;
+    let (process, pin) = context.target_cache.take_unchanged(rule)?;
     let is_named = match &rule.settings.target.by {
         TargetBy::Pidfile(path) => proc::pidfile(path).ok()?.names(&process),
         _ => true,
     };
-    is_named.then(|| TargetProcess::new(&process, true))
+    is_named.then(|| TargetProcess { pin, ..TargetProcess::new(&process, true) })
 }
 
 fn search(

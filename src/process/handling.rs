@@ -57,10 +57,11 @@ pub(super) fn handling(process: Identity, signal: Signal) -> Result<Option<Handl
         return Ok(Some(Handling::Supervisor));
     }
     let has = |field: &str| mask(&status, field).is_some_and(|mask| contains(mask, signal));
-    let is_caught = has("SigCgt:");
-    let has_exit_trap = is_caught && is_bash_with_exit_trap(process.pid, &status, signal);
+    let caught = mask(&status, "SigCgt:").unwrap_or_default();
+    let is_caught = contains(caught, signal);
+    let has_exit_trap = is_caught && is_bash_with_exit_trap(process.pid, caught, signal);
     if is_caught && !has_exit_trap {
-        let is_init = is_init(process.pid, &status);
+        let is_init = is_init(process.pid, caught, &status);
         return Ok(Some(if is_init { Handling::Init } else { Handling::Taken }));
     }
     let effect = if has("SigIgn:") { Effect::Nothing } else { Effect::End };
@@ -80,8 +81,7 @@ pub(super) fn handling(process: Identity, signal: Signal) -> Result<Option<Handl
 const HANDLED_BY_BASH: u64 = 0x4380_7efb;
 
 /// Whether the handler of the signal may be the one with which bash runs the trap for `EXIT` and ends.
-fn is_bash_with_exit_trap(pid: i32, status: &str, signal: Signal) -> bool {
-    let caught = mask(status, "SigCgt:").unwrap_or_default();
+fn is_bash_with_exit_trap(pid: i32, caught: u64, signal: Signal) -> bool {
     // No script has traps for all of these.
     let never_trapped = [Signal::SIGILL, Signal::SIGSYS, Signal::SIGXCPU, Signal::SIGVTALRM];
     contains(HANDLED_BY_BASH, signal)

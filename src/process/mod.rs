@@ -22,6 +22,7 @@ mod last_targets;
 mod liveness;
 pub mod marks;
 mod node;
+mod pin;
 mod prefer;
 mod preset;
 pub mod proc;
@@ -48,6 +49,7 @@ pub(crate) use find::{
 pub use identity::Identity;
 pub(crate) use inspect::inspect;
 pub use liveness::{ProcessState, process_state};
+pub use pin::Pin;
 pub(crate) use preset::choose_preset;
 pub(crate) use proc::age;
 pub(crate) use reach::{Reach, Way, reach};

@@ -121,7 +121,8 @@ pub(super) fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
     let open = text.iter().position(|byte| *byte == b'(')?;
     let close = text.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    // The last one that is used is field 22, the start time.
+    let fields: Vec<&str> = rest.split_ascii_whitespace().take(20).collect();
     // proc(5) numbers the fields from 1; the third is the first after the name.
     let field = |number: usize| fields.get(number - 3).copied();
     let flags: u64 = field(9)?.parse().ok()?;

@@ -1,10 +1,12 @@
 //! The only module that signals other processes.
 //!
-//! It opens a pidfd first, then checks the process again, then sends the signal through the pidfd.
-//! So the signal reaches the process that was checked, or none (`pidfd_open(2)`).
+//! It opens a pidfd first, unless the process was pinned before it was selected (`pin.rs`), then checks the process
+//! again, then sends the signal through the pidfd. So the signal reaches the process that was checked, or none
+//! (`pidfd_open(2)`).
 
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use nix::sys::signal::Signal;
 use rustix::io::Errno;
@@ -63,7 +65,7 @@ pub struct Ready<'a> {
 /// How the process is addressed.
 #[derive(Debug)]
 enum Handle {
-    Pidfd(OwnedFd),
+    Pidfd(Arc<OwnedFd>),
     /// Without pidfds (before Linux 5.3, or where seccomp forbids them): by pid, directly after the
     /// start time was compared.
     Pid,
@@ -77,9 +79,22 @@ enum Handle {
 /// # Errors
 /// If it must not be sent, with the reason.
 pub fn prepare(chosen: &TargetProcess, action: SignalAction) -> Result<Ready<'_>, SendError> {
+    let handle = match chosen.pin.look() {
+        Some((_, true)) => return Err(gone(chosen)),
+        Some((pidfd, false)) => Handle::Pidfd(pidfd),
+        None => open_and_check(chosen)?,
+    };
+    if !action.allow_unhandled {
+        check_handled(chosen, action.name)?;
+    }
+    Ok(Ready { chosen, signal: action.name, handle })
+}
+
+/// Opens the process, and checks then that it still is the selected one.
+fn open_and_check(chosen: &TargetProcess) -> Result<Handle, SendError> {
     let pid = Pid::from_raw(chosen.identity.pid).ok_or_else(|| gone(chosen))?;
     let handle = match pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(fd) => Handle::Pidfd(fd),
+        Ok(pidfd) => Handle::Pidfd(Arc::new(pidfd)),
         Err(Errno::SRCH) => return Err(gone(chosen)),
         Err(Errno::NOSYS | Errno::PERM) => Handle::Pid,
         Err(error) => {
@@ -88,14 +103,10 @@ pub fn prepare(chosen: &TargetProcess, action: SignalAction) -> Result<Ready<'_>
         }
     };
     match process_state(chosen.identity) {
-        ProcessState::Running => {}
-        ProcessState::Ended(reason) => return Err(SendError::Gone(reason)),
-        ProcessState::Unknown(reason) => return Err(SendError::Failed(reason)),
+        ProcessState::Running => Ok(handle),
+        ProcessState::Ended(reason) => Err(SendError::Gone(reason)),
+        ProcessState::Unknown(reason) => Err(SendError::Failed(reason)),
     }
-    if !action.allow_unhandled {
-        check_handled(chosen, action.name)?;
-    }
-    Ok(Ready { chosen, signal: action.name, handle })
 }
 
 impl Ready<'_> {

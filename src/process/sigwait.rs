@@ -55,11 +55,10 @@ pub(super) fn taker(pid: i32, signal: Signal) -> Taker {
 
 /// Whether a process with handlers is an init nevertheless: dumb-init has a handler for each signal that
 /// it waits for, which never runs.
-pub(super) fn is_init(pid: i32, status: &str) -> bool {
-    let has_one_thread = status.lines().any(|line| line == "Threads:\t1");
-    let handlers = mask(status, "SigCgt:").unwrap_or_default();
-    has_one_thread
-        && handlers.count_ones() > MAX_WAITED
+pub(super) fn is_init(pid: i32, caught: u64, status: &str) -> bool {
+    let has_one_thread = || status.lines().any(|line| line == "Threads:\t1");
+    caught.count_ones() > MAX_WAITED
+        && has_one_thread()
         && matches!(threads(pid).as_slice(), [only] if only.waits_like_an_init())
 }
 

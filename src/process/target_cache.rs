@@ -6,6 +6,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::pin::Pin;
 use super::proc;
 use super::select::{COMM_LENGTH, Process};
 use podnudge_config::{Rule, Target, TargetBy};
@@ -30,10 +31,11 @@ impl TargetCache {
 
     /// Removes and returns the rule's target, if it still runs and matches the rule as before. Its
     /// container and mounts are not compared: they only change with the process.
-    pub(super) fn take_unchanged(&self, rule: &Rule) -> Option<Process> {
+    pub(super) fn take_unchanged(&self, rule: &Rule) -> Option<(Process, Pin)> {
         let process = self.take(rule)?;
+        let pin = Pin::open(process.identity.pid);
         // Without a readable `/proc` entry it cannot be called unchanged.
-        is_unchanged(&process, &rule.settings.target).unwrap_or(false).then_some(process)
+        is_unchanged(&process, &rule.settings.target).unwrap_or(false).then_some((process, pin))
     }
 
     pub(super) fn forget_all(&self) {
@@ -141,7 +143,8 @@ mod tests {
             let (cache, rule) = (TargetCache::default(), rule(target));
             assert_eq!(cache.take_unchanged(&rule), None);
             cache.store(&rule, Some(&[&process]));
-            let taken = cache.take_unchanged(&rule).expect("it is unchanged");
+            let (taken, pin) = cache.take_unchanged(&rule).expect("it is unchanged");
+            assert!(matches!(pin.look(), Some((_, false))));
             assert_eq!(taken.identity, process.identity);
             assert_eq!(cache.take_unchanged(&rule), None, "a taken target is no longer cached");
             cache.store(&rule, Some(&[&process]));

@@ -176,7 +176,8 @@ impl Agent {
             let (attempts, mut left) = Attempts::open(rule, &config.agent);
             let preset_check = PresetCheck::restored(rule, &mut left);
             let policy = rule.policy(VolumeId(volumes.len()));
-            volumes.extend(rule.settings.watch.iter().map(|path| KnownVolume::new(RuleId(n), path)));
+            volumes
+                .extend(rule.settings.watch.iter().map(|path| KnownVolume::new(RuleId(n), path)));
             states.push(RuleState::new(rule.clone(), (attempts, preset_check), &config.agent, key));
             let (interrupted, is_record_unreadable) = (left.known, left.is_unreadable);
             let pod = api.pod().uid;

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
+use rustix::buffer::spare_capacity;
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, openat, openat2, statat,
 };
@@ -21,7 +22,6 @@ use super::reader::{
 };
 use podnudge_core::snapshot::{Digest, Key};
 
-const READ_BUFFER: usize = 16 * 1024;
 /// The buffer for listing a directory, in bytes; an entry takes at most 280 (getdents(2)).
 pub(super) const LISTING_BUFFER: usize = 2048;
 
@@ -285,7 +285,6 @@ impl Reader<'_> {
         if u64::try_from(size).is_ok_and(|size| size > self.most) {
             return Err(Stopped::File);
         }
-        self.buffer.resize(READ_BUFFER, 0);
         if let Some(kept) = &mut kept {
             // A vector that grows has room for twice as much.
             let size = u64::try_from(size).unwrap_or(0).min(MAX_KEPT_BYTES);
@@ -294,8 +293,10 @@ impl Reader<'_> {
         let mut hash = Sha256::new();
         let mut read = 0_u64;
         loop {
-            let length = rustix::io::read(fd, self.buffer.as_mut_slice()).map_err(Stopped::By)?;
-            let piece = self.buffer.get(..length).unwrap_or_default();
+            self.buffer.clear();
+            let room = spare_capacity(&mut self.buffer);
+            let length = rustix::io::read(fd, room).map_err(Stopped::By)?;
+            let piece = self.buffer.as_slice();
             let first = read == 0;
             read += length as u64;
             self.read += length as u64;
