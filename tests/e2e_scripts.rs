@@ -2,7 +2,6 @@
 //! place of kubectl and curl that answer as a cluster would, and parts that fail.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
@@ -12,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::support::pod::no_other_process;
 use crate::support::program::PATH;
-use crate::support::{command, in_namespace, wait_until};
+use crate::support::{command, in_namespace, wait_until, write_script};
 
 /// Reads what is applied, and answers for three replicas that are ready and in sync.
 const KUBECTL: &str = r#"#!/bin/sh
@@ -39,9 +38,7 @@ impl Copy {
         assert!(copied.success());
         fs::create_dir_all(folder.path().join("bin")).unwrap();
         for (name, text) in [("kubectl", KUBECTL), ("curl", CURL)] {
-            let file = folder.path().join("bin").join(name);
-            fs::write(&file, text).unwrap();
-            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+            write_script(&folder.path().join("bin").join(name), text);
         }
         Self(folder)
     }

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use crate::support::{
     Agent, Kubelet, ask, command, in_namespace, in_network, payload, podnudge, wait_until,
+    write_script,
 };
 
 /// The request for a restart, as podnudge sends it.
@@ -53,8 +54,7 @@ impl Scene {
         fs::create_dir_all(&folder).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
         let program = folder.join(name);
-        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&program, &format!("#!/bin/sh\n{script}\n"));
         by.arg("supervise").args(options).arg("--").arg(program);
         let supervised = Supervised::spawn(by, folder);
         supervised.wait_for_starts(1);
@@ -135,8 +135,7 @@ fn it_ends_with_the_exit_code_of_its_command() {
     let folder = tempfile::tempdir().unwrap();
     let script = |name: &str, text: &str| {
         let path = folder.path().join(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&path, text);
         path.to_str().unwrap().to_owned()
     };
     let (lost, empty) = (script("lost", "#!/no/sh\n"), script("empty", "no program\n"));

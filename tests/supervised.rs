@@ -2,7 +2,6 @@
 //! own supervisor. Tests that use only the library run as pid 1 of a namespace, and see what is left.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,7 +10,7 @@ use podnudge::exchange::program::run;
 
 use crate::programs::{LONG, shell};
 use crate::support::pod::no_other_process;
-use crate::support::{Agent, Scene, in_namespace, wait_until};
+use crate::support::{Agent, Scene, in_namespace, wait_until, write_script};
 
 const SHORT: Duration = Duration::from_millis(300);
 
@@ -246,8 +245,7 @@ fn a_fork_bomb_is_ended() {
     in_namespace!();
     let mut scene = Scene::new();
     let bomb = scene.path("bomb");
-    fs::write(&bomb, "#!/bin/bash\nwhile :; do setsid \"$0\" & done 2>/dev/null\n").unwrap();
-    fs::set_permissions(&bomb, fs::Permissions::from_mode(0o755)).unwrap();
+    write_script(&bomb, "#!/bin/bash\nwhile :; do setsid \"$0\" & done 2>/dev/null\n");
     // The limit bounds the processes of a uid that nothing else has.
     let user = ["setpriv", "--reuid=61234", "--regid=61234", "--clear-groups"];
     let limited = [&["prlimit", "--nproc=120"], &user[..]].concat();

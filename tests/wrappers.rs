@@ -2,12 +2,12 @@
 //! signals the one topmost process that does, and no other.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 use crate::support::{
     Agent, Behaviour, OTHER_USER, ROLLED_OUT, Scene, Target, command, in_namespace, is_within,
-    podnudge, wait_until, wait_until_old,
+    podnudge, wait_until, wait_until_old, write_script,
 };
 
 fn nudge(scene: &Scene, arguments: &[&str]) -> Agent {
@@ -138,8 +138,7 @@ fn a_program_below_a_wrapper_gets_its_preset() {
     let mut scene = Scene::new();
     let two = "ln -s \"$0\" \"${0%/*}/nginx\"; \"${0%/*}/nginx\" \"$@\" & \"$0\" \"$@\"; echo done";
     let script = scene.path("run-it.sh");
-    fs::write(&script, "#!/bin/sh\n\"$@\"\necho done\n").unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    write_script(&script, "#!/bin/sh\n\"$@\"\necho done\n");
     let table: &[(&str, &[&str], &str)] = &[
         ("pgbouncer", &[script.to_str().unwrap()], ""),
         ("mosquitto", &["tini", "--"], ""),

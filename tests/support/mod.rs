@@ -53,7 +53,7 @@ pub(crate) use http::{answering, ask, request, requests, respond, server};
 pub(crate) use kubelet::{Kubelet, Payload, payload};
 pub(crate) use memory::MemoryLimit;
 pub(crate) use pod::{Behaviour, Target, in_namespace, in_network};
-pub(crate) use program::{command, podnudge};
+pub(crate) use program::{command, podnudge, write_script};
 pub(crate) use random::Random;
 #[cfg(feature = "cluster")]
 pub(crate) use rights::rights_of;

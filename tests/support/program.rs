@@ -3,6 +3,8 @@
 //! limits, no umask, no environment, and no standard input.
 
 use std::ffi::{OsStr, OsString};
+use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Once};
@@ -25,6 +27,16 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", PATH).stdin(Stdio::null());
     command
+}
+
+/// Writes a script that is to be run. Another process writes it: what a test itself has open for writing, a process that
+/// another test starts at that moment has open, too, and then the kernel does not run it (ETXTBSY).
+pub(crate) fn write_script(path: &Path, text: &str) {
+    let mut shell = command("sh");
+    shell.args(["-c", "cat >\"$0\" && chmod 755 \"$0\""]).arg(path).stdin(Stdio::piped());
+    let mut writer = shell.spawn().unwrap();
+    writer.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(writer.wait().unwrap().success());
 }
 
 /// The command for podnudge.

@@ -246,7 +246,9 @@ fn observe(scene: &mut Scene, edit: &'static str, version: &'static str) -> Row 
     is_within(if is_broken { place::time_for_broken() } else { LIMIT }, &mut looks);
     row.has_lied = if is_broken { said_yes } else { row.in_sync == "yes" && !row.serves };
     if scene.known.ends && is_broken && !scene.subject.restarts() {
-        assert!(scene.agent.count("tripped") > 0, "{}", scene.agent.log());
+        // On a busy machine it ends later.
+        let tripped = is_within(LIMIT, || scene.agent.count("tripped") > 0);
+        assert!(tripped, "{}", scene.agent.log());
     }
     row
 }
