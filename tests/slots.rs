@@ -223,6 +223,16 @@ impl Replica {
     }
 }
 
+/// Of two slots, this replica holds the second, to act with A.
+fn holder_of_the_second_slot() -> (Store, Replica) {
+    let mut store = shipped(2);
+    let mut one = Replica::new("web-1_u_r", 2, 1);
+    one.claim(A);
+    one.run(&mut store);
+    assert_eq!(one.holds().as_deref(), Some("web-1"));
+    (store, one)
+}
+
 fn waiting(state: &SlotState) -> String {
     match state {
         SlotState::Waiting(reason) => reason.to_string(),
@@ -938,11 +948,7 @@ fn a_slot_that_was_passed_on_for_a_shorter_time_than_the_own_one_is_not_held_for
 /// Another one that had the slot meanwhile may have failed.
 #[test]
 fn what_failed_is_read_again_after_a_slot_was_lost() {
-    let mut store = shipped(2);
-    let mut one = Replica::new("web-1_u_r", 2, 1);
-    one.claim(A);
-    one.run(&mut store);
-    assert_eq!(one.holds().as_deref(), Some("web-1"));
+    let (mut store, mut one) = holder_of_the_second_slot();
     let write = |store: &mut Store, lease: Lease| perform(store, &lease.write()).unwrap();
     let wall = UnixTime::default();
     let first = stored(&store, "web-0").as_ref().clone();
@@ -968,11 +974,7 @@ fn what_failed_is_read_again_after_a_slot_was_lost() {
 /// It could not be renewed in time, and is still in the own name.
 #[test]
 fn what_failed_is_read_again_when_a_slot_that_expired_is_renewed() {
-    let mut store = shipped(2);
-    let mut one = Replica::new("web-1_u_r", 2, 1);
-    one.claim(A);
-    one.run(&mut store);
-    assert_eq!(one.holds().as_deref(), Some("web-1"));
+    let (mut store, mut one) = holder_of_the_second_slot();
     let unreachable = |_: &LeaseRequest| Err(unanswered());
     one.play(DURATION, unreachable);
     assert!(matches!(one.state(), SlotState::Lost(_)), "{:?}", one.state());
@@ -991,11 +993,7 @@ fn what_failed_is_read_again_when_a_slot_that_expired_is_renewed() {
 /// it has found out since.
 #[test]
 fn what_failed_is_not_taken_from_a_look_that_began_before_the_slot_was_passed_on() {
-    let mut store = shipped(2);
-    let mut one = Replica::new("web-1_u_r", 2, 1);
-    one.claim(A);
-    one.run(&mut store);
-    assert_eq!(one.holds().as_deref(), Some("web-1"));
+    let (mut store, mut one) = holder_of_the_second_slot();
     let mut next = Replica::new("web-3_u_r", 2, 2);
     next.claim(A);
     let name = next.watch(&store);

@@ -51,7 +51,7 @@ pub struct TargetProcess {
     /// The processes above it that do not handle the signal, such as an init or a shell: the root of the
     /// matching tree first. Empty if the target is that root.
     pub wrappers: Vec<Self>,
-    /// Whether it was pinned before all this was seen.
+    /// Its pidfd, if that was opened before all this was seen.
     pub pin: Pin,
 }
 

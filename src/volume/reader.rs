@@ -28,10 +28,10 @@ pub(super) const MAX_ATTEMPTS: usize = 20;
 pub(super) const MAX_DEPTH: usize = 32;
 /// The most keys and directories of a volume, ignored ones included.
 pub(super) const MAX_ENTRIES: usize = 20_000;
-/// How many bytes of a file are read at once.
-const READ_BUFFER: usize = 16 * 1024;
 /// The most bytes of their names: podnudge holds them up to four times. 20,000 names of 50 bytes.
 pub(super) const MAX_NAMES: usize = 1_000_000;
+/// How many bytes of a file are read at once.
+const READ_BUFFER: usize = 16 * 1024;
 
 /// The result of one reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
