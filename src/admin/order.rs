@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use podnudge_config::bounded_duration;
+use podnudge_core::duration::bounded_duration;
 use podnudge_core::reason::Reason;
 
 /// The shortest and the longest pause.

@@ -45,6 +45,7 @@ use crate::system::exit::{Exit, sentence};
 use crate::system::surroundings::{Pod, Server, Surroundings};
 use podnudge_config::{self as config, At, FILE, Override, Overrides, Problem, flags, nearest};
 use podnudge_core::collect;
+use podnudge_core::duration::bounded_duration;
 use podnudge_core::jitter::{self, Replica};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown::{self, Colours};
@@ -146,7 +147,7 @@ fn parse_own(arguments: &[OsString], environment: &Environment) -> Result<Comman
         )),
         Some(("once", matches)) => {
             let day = Duration::from_hours(24);
-            let wait = |text: &str| config::bounded_duration(text, Duration::ZERO, day);
+            let wait = |text: &str| bounded_duration(text, Duration::ZERO, day);
             let wait = value_of(matches, "wait", wait)?;
             Ok(Command::Once(settings(matches, environment)?, wait))
         }

@@ -8,7 +8,7 @@ use clap::{ArgMatches, Command};
 
 use super::help::{switch, text, with_file};
 use super::{Stop, value_of};
-use podnudge_config as config;
+use podnudge_core::duration::bounded_duration;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 use podnudge_tools::plan_options::{Options, Restarts};
@@ -66,8 +66,7 @@ pub(super) fn options(matches: &ArgMatches) -> Result<Options, Stop> {
     let text = |name| matches.get_one::<OsString>(name);
     let count = |name, most: u32| value_of(matches, name, |text| number(text, 1, u64::from(most)));
     let count = |name, most| count(name, most).map(|count| u32::try_from(count).unwrap_or(most));
-    let time =
-        |name| value_of(matches, name, |text| config::bounded_duration(text, Duration::ZERO, DAY));
+    let time = |name| value_of(matches, name, |text| bounded_duration(text, Duration::ZERO, DAY));
     let min_available =
         text("min-available").map(|_| count("min-available", MOST_REPLICAS)).transpose()?;
     let runs = text("runs").map(|_| count("runs", MOST_RUNS)).transpose()?;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use podnudge_config::bounded_duration;
+use podnudge_core::duration::bounded_duration;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 

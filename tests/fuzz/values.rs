@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::{FILE, Overrides, effective, file, parsers, preset};
 use crate::fuzz::{Target, assert_harmless_lines, assert_reason, fuzz, text, words};
+use podnudge_core::duration::bounded_duration;
 use podnudge_core::reason::Reason;
 
 const FILES: &[&str] = &[
@@ -92,13 +93,13 @@ fn a_preset_is_read_or_not() {
 
 /// A duration as humantime reads it, with the units that podnudge knows.
 fn duration(value: &str) -> Result<String, Reason> {
-    let duration = parsers::duration(value)?;
+    let duration = podnudge_core::duration::duration(value)?;
     assert_eq!(humantime::parse_duration(value), Ok(duration));
     let shown = humantime::format_duration(duration).to_string();
     assert_eq!(humantime::parse_duration(&shown), Ok(duration), "{shown}");
     let (least, most) = (Duration::from_millis(10), Duration::from_hours(1));
     let is_within = (least..=most).contains(&duration);
-    assert_eq!(parsers::bounded_duration(value, least, most).is_ok(), is_within);
+    assert_eq!(bounded_duration(value, least, most).is_ok(), is_within);
     Ok("duration".to_owned())
 }
 

@@ -75,7 +75,7 @@ pub use keys::{KeyFilter, SMALL};
 pub use limit::{Limit, OnUnreachable, Share};
 pub use options::{Flag, flags};
 pub use overlay::{Override, Overrides};
-pub use parsers::{bounded_duration, is_label, is_subdomain, url};
+pub use parsers::{is_label, is_subdomain, url};
 pub use preset::{Preset, preset, presets};
 pub use problem::{At, Origin, Problem, Problems, nearest};
 pub use program::Program;

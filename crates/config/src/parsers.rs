@@ -2,7 +2,6 @@
 
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
-use std::time::Duration;
 
 use http::Method;
 use nix::sys::signal::Signal;
@@ -13,21 +12,6 @@ use podnudge_core::shown::{literal, path_literal};
 
 /// What stands for the directory of the first volume.
 pub(super) const DIR: &str = "{dir}";
-
-/// Parses a duration with a unit, such as `30s`, from `least` to `most`.
-///
-/// # Errors
-/// If the text is no duration, has no unit or an unknown one, or is out of these bounds.
-pub fn bounded_duration(text: &str, least: Duration, most: Duration) -> Result<Duration, Reason> {
-    let duration = duration(text)?;
-    let (bound, limit) = match duration {
-        _ if duration > most => ("most", most),
-        _ if duration < least => ("least", least),
-        _ => return Ok(duration),
-    };
-    let limit = humantime::format_duration(limit);
-    Err(Reason::new(format!("must be at {bound} `{limit}`, not {}", literal(text))))
-}
 
 pub(super) fn is_not(text: &str, what: &str) -> Reason {
     Reason::new(format!("{} is not {what}", literal(text)))
@@ -40,38 +24,6 @@ pub(super) fn unknown_value(text: &str, known: &[&str]) -> Reason {
 
 pub(super) fn boolean(text: &str) -> Result<bool, Reason> {
     text.parse().map_err(|_| unknown_value(text, &["true", "false"]))
-}
-
-/// humantime also knows weeks, months and years, and reads `5M` as five months.
-pub(super) const UNITS: [&str; 20] = [
-    "ns", "us", "ms", "s", "sec", "secs", "second", "seconds", "m", "min", "mins", "minute",
-    "minutes", "h", "hr", "hour", "hours", "d", "day", "days",
-];
-
-pub(super) fn duration(text: &str) -> Result<Duration, Reason> {
-    let number = text.trim();
-    if !number.is_empty() && number.chars().all(|c| c.is_ascii_digit() || c == '.') {
-        return Err(Reason::new(format!("{} has no unit", literal(text))).hint(format!(
-            "write `{number}s` for seconds, `{number}ms` for milliseconds, `{number}m` for minutes"
-        )));
-    }
-    let mut units = text.split(|c: char| !c.is_alphabetic()).filter(|unit| !unit.is_empty());
-    match units.find(|unit| !UNITS.contains(unit)) {
-        None => {}
-        Some("M") => {
-            let message = format!("the unit `M` in {} means months", literal(text));
-            let minutes = literal(&text.replace('M', "m"));
-            return Err(Reason::new(message).hint(format!("write {minutes} for minutes")));
-        }
-        Some(unit) => {
-            let message = format!("unknown unit {} in {}", literal(unit), literal(text));
-            let hint = "the units are `ms`, `s`, `m` (minutes), `h` and `d`";
-            return Err(Reason::new(message).hint(hint));
-        }
-    }
-    humantime::parse_duration(text).map_err(|_| {
-        is_not(text, "a duration").hint("write a number and a unit, such as `200ms`, `30s` or `5m`")
-    })
 }
 
 /// Whether a text is a DNS label (RFC 1123), as Kubernetes requires it for many names.

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::define::{Definition, Form, Presence, Relation, Section, Single};
-use super::parsers::UNITS;
+use podnudge_core::duration::UNITS;
 
 /// The schema of the file, JSON Schema 2020-12.
 #[must_use]

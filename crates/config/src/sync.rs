@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::agent::{DEFAULT_LISTEN, Listen, LogFormat, LogLevel, listen};
 use super::cluster::{Cluster, check_url};
-use super::parsers::{bounded_duration, is_subdomain, namespace, url};
+use super::parsers::{is_subdomain, namespace, url};
+use podnudge_core::duration::bounded_duration;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::define::{Form, Type};
 use super::parsers;
+use podnudge_core::duration::bounded_duration;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown::literal;
 
@@ -19,7 +20,7 @@ pub(super) const ZERO: Duration = Duration::ZERO;
 
 pub(super) const fn duration(least: Duration, most: Duration) -> Type<Duration> {
     let print = |duration: &Duration| humantime::format_duration(*duration).to_string();
-    Type { form: Form::Duration(least, most), parse: parsers::duration, print }
+    Type { form: Form::Duration(least, most), parse: podnudge_core::duration::duration, print }
 }
 
 /// A time limit of one exchange or one run of a program.
@@ -87,7 +88,7 @@ pub(super) const fn url() -> Type<url::Url> {
 /// Refuses text that is outside the bounds of a form.
 pub(super) fn check_bounds(form: &Form, text: &str) -> Result<(), Reason> {
     match *form {
-        Form::Duration(least, most) => parsers::bounded_duration(text, least, most).map(drop),
+        Form::Duration(least, most) => bounded_duration(text, least, most).map(drop),
         Form::Number(least, most) => match text.parse::<u32>() {
             Ok(number) if (least..=most).contains(&number) => Ok(()),
             _ => {

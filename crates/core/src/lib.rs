@@ -13,6 +13,7 @@ mod cause;
 pub mod clock;
 pub mod collect;
 pub mod command;
+pub mod duration;
 mod ends;
 pub mod event;
 pub mod evidence;
