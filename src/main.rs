@@ -12,6 +12,7 @@ use podnudge::exchange::{children, program_supervisor};
 use podnudge::preflight::Stage;
 use podnudge::process::marks::mark_as_agent;
 use podnudge::report::logs;
+use podnudge::supervise::{Cause, NotStarted};
 use podnudge::system::exit::{self, Exit};
 use podnudge::system::{lockdown, stderr};
 use podnudge::{admin, checks, exchange, run, supervise};
@@ -32,7 +33,7 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(bug));
     let first = std::env::args_os().nth(1).unwrap_or_default();
     if first == supervise::COMMAND
-        && let Some(ended) = supervise::run(std::env::args_os().skip(2), std::env::vars_os)
+        && let Some(ended) = supervised()
     {
         return ended;
     }
@@ -72,6 +73,23 @@ fn main() -> ExitCode {
         Ok(Command::Presets(text)) => print(Stream::Stdout, &text, Exit::Ok),
         Ok(Command::Install(folder)) => install_into(&folder),
         Err(Stop { text, stream, exit }) => print(stream, &text, exit),
+    }
+}
+
+/// Runs a command below the supervisor. Returns `None` if the help is asked for.
+fn supervised() -> Option<ExitCode> {
+    let report = |restart: &str| stderr::print(&exit::sentence(restart, None));
+    match supervise::run(std::env::args_os().skip(2), std::env::vars_os, report) {
+        Ok(code) => code.map(ExitCode::from),
+        Err(NotStarted { cause, reason }) => {
+            let exit = match cause {
+                Cause::Usage => Exit::Usage,
+                Cause::Unavailable => Exit::Unavailable,
+                Cause::NotExecutable => Exit::NotExecutable,
+                Cause::NotFound => Exit::NotFound,
+            };
+            Some(print_reason(&reason, exit))
+        }
     }
 }
 
@@ -222,12 +240,13 @@ type CommandResult = Result<(String, Exit), (Reason, Exit)>;
 fn print_result(result: Result<CommandResult, run::RunError>) -> ExitCode {
     match result {
         Ok(Ok((text, exit))) => print(Stream::Stdout, &text, exit),
-        Ok(Err((reason, exit))) => {
-            let text = exit::sentence(&reason.message, reason.hint.as_deref());
-            print(Stream::Stderr, &text, exit)
-        }
+        Ok(Err((reason, exit))) => print_reason(&reason, exit),
         Err(error) => fail(&error),
     }
+}
+
+fn print_reason(reason: &Reason, exit: Exit) -> ExitCode {
+    print(Stream::Stderr, &exit::sentence(&reason.message, reason.hint.as_deref()), exit)
 }
 
 fn fail(error: &run::RunError) -> ExitCode {

@@ -19,10 +19,6 @@ use crate::process::signal::continue_own_child;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 
-/// The exit codes of shells, env(1) and others for a program that cannot be run, and one that is not there.
-const NOT_EXECUTABLE: u8 = 126;
-const NOT_FOUND: u8 = 127;
-
 /// The command, as it is started each time.
 pub(super) struct Command {
     arguments: Vec<CString>,
@@ -32,11 +28,26 @@ pub(super) struct Command {
     has_terminal: bool,
 }
 
-/// Why it was not started.
-pub(super) struct NotStarted {
-    pub(super) reason: Reason,
-    /// The exit code for it.
-    pub(super) code: u8,
+/// Why no command runs.
+#[derive(Debug)]
+pub struct NotStarted {
+    /// What the exit code says.
+    pub cause: Cause,
+    /// What standard error says.
+    pub reason: Reason,
+}
+
+/// The kind of a failure to start the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// The command line is wrong.
+    Usage,
+    /// Signals cannot be read.
+    Unavailable,
+    /// The program cannot be executed.
+    NotExecutable,
+    /// There is no such program, or what it needs first is missing.
+    NotFound,
 }
 
 impl Command {
@@ -103,27 +114,27 @@ impl Command {
         let reason = Reason::new(format!("cannot start `{name}`: {}", error.desc()));
         // The kernel says the same of a script whose interpreter is missing.
         let is_there = name.contains('/') && Path::new(&name).exists();
-        let (hint, code) = match error {
+        let (hint, cause) = match error {
             Errno::ENOENT if is_there => {
                 let hint = "it is there, but not the interpreter that its first line names, or its dynamic loader";
-                (hint, NOT_FOUND)
+                (hint, Cause::NotFound)
             }
             Errno::ENOENT if name.contains('/') => {
-                ("name a program of the container's image", NOT_FOUND)
+                ("name a program of the container's image", Cause::NotFound)
             }
             Errno::ENOENT => {
-                ("name a program in a directory of PATH, or its whole path", NOT_FOUND)
+                ("name a program in a directory of PATH, or its whole path", Cause::NotFound)
             }
             Errno::EACCES => {
                 let hint = "it must be a file that the user of the container may execute, on a volume that is not mounted `noexec`";
-                (hint, NOT_EXECUTABLE)
+                (hint, Cause::NotExecutable)
             }
             Errno::ENOEXEC => {
                 let hint = "a script begins with a line such as `#!/bin/sh`; a program must be for this processor";
-                (hint, NOT_EXECUTABLE)
+                (hint, Cause::NotExecutable)
             }
-            _ => return NotStarted { reason, code: NOT_EXECUTABLE },
+            _ => return NotStarted { cause: Cause::NotExecutable, reason },
         };
-        NotStarted { reason: reason.hint(hint), code }
+        NotStarted { cause, reason: reason.hint(hint) }
     }
 }

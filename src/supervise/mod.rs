@@ -13,7 +13,7 @@
 //! crash.
 //!
 //! Starts, signals and reaps the command; kills what a command has left before it starts the next one;
-//! writes a line to standard error for each restart. Every signal is blocked and read from a signalfd(2), so
+//! reports each restart. Every signal is blocked and read from a signalfd(2), so
 //! the process has no handler that the command could inherit the lack of, and does nothing until one comes.
 
 mod command;
@@ -22,7 +22,6 @@ mod options;
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -39,15 +38,14 @@ use rustix::time::{
     timerfd_settime,
 };
 
-use self::command::{Command, NotStarted};
+use self::command::Command;
+pub use self::command::{Cause, NotStarted};
 use self::machine::{Event, Next, State};
 use self::options::{Asked, Options, parse};
 use crate::process::below_supervise::REQUEST;
 use crate::process::descendants;
 use crate::process::marks::SUPERVISOR;
 use crate::process::signal::pass_on;
-use crate::system::exit::{Exit, sentence};
-use crate::system::stderr;
 use podnudge_core::reason::Reason;
 
 /// The first argument.
@@ -59,26 +57,27 @@ const PASSES: u32 = 100;
 const BY_SIGNAL: i32 = 128;
 
 /// Runs it with the arguments after `supervise`. Call it before anything else: the command inherits what
-/// the process has changed. Returns `None` if the help is asked for.
+/// the process has changed. `report` gets a message for each restart. Returns the exit code for the end of the
+/// command, or `None` if the help is asked for.
+///
+/// # Errors
+/// If the command was not started, or not anew.
 pub fn run(
     arguments: impl IntoIterator<Item = OsString>,
     environment: fn() -> std::env::VarsOs,
-) -> Option<ExitCode> {
-    let options = match parse(arguments) {
-        Ok(Asked::Supervise(options)) => options,
-        Ok(Asked::Help) => return None,
-        Err(reason) => return Some(fail(&reason, Exit::Usage as u8)),
-    };
-    Some(match Supervisor::start(options, environment) {
-        Ok(supervisor) => supervisor.run(),
-        Err(NotStarted { reason, code }) => fail(&reason, code),
-    })
+    report: fn(&str),
+) -> Result<Option<u8>, NotStarted> {
+    match parse(arguments) {
+        Ok(Asked::Supervise(options)) => {
+            Supervisor::start(options, environment, report)?.run().map(Some)
+        }
+        Ok(Asked::Help) => Ok(None),
+        Err(reason) => Err(NotStarted { cause: Cause::Usage, reason }),
+    }
 }
 
-fn fail(reason: &Reason, code: u8) -> ExitCode {
-    stderr::print(&sentence(&reason.message, reason.hint.as_deref()));
-    code.into()
-}
+/// How the supervisor ends: with the exit code for the end of the command, or because that was not started anew.
+type End = Result<u8, NotStarted>;
 
 /// The supervisor and its command.
 struct Supervisor {
@@ -93,23 +92,29 @@ struct Supervisor {
     timer: OwnedFd,
     /// Who has asked for the restart in progress.
     requester: String,
+    report: fn(&str),
 }
 
 impl Supervisor {
-    fn start(options: Options, environment: fn() -> std::env::VarsOs) -> Result<Self, NotStarted> {
+    fn start(
+        options: Options,
+        environment: fn() -> std::env::VarsOs,
+        report: fn(&str),
+    ) -> Result<Self, NotStarted> {
         let Options { grace, stop, command } = options;
         let (signals, mask, timer) = prepare().map_err(|error| NotStarted {
+            cause: Cause::Unavailable,
             reason: Reason::new(format!("cannot read signals: {}", error.desc())),
-            code: Exit::Unavailable as u8,
         })?;
         let command = Command::new(command, environment, mask)
-            .map_err(|reason| NotStarted { reason, code: Exit::Usage as u8 })?;
+            .map_err(|reason| NotStarted { cause: Cause::Usage, reason })?;
         let child = command.start()?;
         let state = State::new(stop as i32);
-        Ok(Self { command, state, stop, grace, child, signals, timer, requester: String::new() })
+        let requester = String::new();
+        Ok(Self { command, state, stop, grace, child, signals, timer, requester, report })
     }
 
-    fn run(mut self) -> ExitCode {
+    fn run(mut self) -> End {
         loop {
             let mut fds = [
                 PollFd::from_borrowed_fd(self.signals.as_fd(), PollFlags::IN),
@@ -120,14 +125,14 @@ impl Supervisor {
             let [signals, timer] = fds.map(|fd| !fd.revents().is_empty());
             let ended = (signals.then(|| self.read_signals()).flatten())
                 .or_else(|| timer.then(|| self.perform(Event::GraceOver)).flatten());
-            if let Some(code) = ended {
-                return code;
+            if let Some(end) = ended {
+                return end;
             }
         }
     }
 
-    /// Handles all signals that have arrived. Returns the exit code if the supervisor is to end.
-    fn read_signals(&mut self) -> Option<ExitCode> {
+    /// Handles all signals that have arrived. Returns how the supervisor is to end, if it is.
+    fn read_signals(&mut self) -> Option<End> {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             let number = i32::try_from(signal.ssi_signo).unwrap_or_default();
             let is_request = number == REQUEST as i32;
@@ -142,15 +147,15 @@ impl Supervisor {
                 }
                 None => Event::Signal(number),
             };
-            if let Some(code) = self.perform(event) {
-                return Some(code);
+            if let Some(end) = self.perform(event) {
+                return Some(end);
             }
         }
         None
     }
 
-    /// Performs what follows from an event. Returns the exit code if the supervisor is to end.
-    fn perform(&mut self, event: Event) -> Option<ExitCode> {
+    /// Performs what follows from an event. Returns how the supervisor is to end, if it is.
+    fn perform(&mut self, event: Event) -> Option<End> {
         match self.state.handle(event) {
             Next::Wait => {}
             Next::PassOn(signal) => pass_on(self.child, signal),
@@ -163,12 +168,12 @@ impl Supervisor {
                 pass_on(self.child, Signal::SIGKILL as i32);
             }
             Next::StartAnew => return self.start_anew(event),
-            Next::Exit(code) => return Some(code.into()),
+            Next::Exit(code) => return Some(Ok(code)),
         }
         None
     }
 
-    fn start_anew(&mut self, event: Event) -> Option<ExitCode> {
+    fn start_anew(&mut self, event: Event) -> Option<End> {
         self.set_timer(None);
         end_left();
         let (old, name) = (self.child.as_raw_nonzero(), self.command.name());
@@ -181,12 +186,12 @@ impl Supervisor {
             Ok(child) => {
                 self.child = child;
                 let new = child.as_raw_nonzero();
-                stderr::print(&sentence(&format!("{ended}, and process {new} was started"), None));
+                (self.report)(&format!("{ended}, and process {new} was started"));
                 None
             }
-            Err(NotStarted { reason, code }) => {
-                stderr::print(&sentence(&ended, None));
-                Some(fail(&reason, code))
+            Err(not_started) => {
+                (self.report)(&ended);
+                Some(Err(not_started))
             }
         }
     }

@@ -26,6 +26,10 @@ pub enum Exit {
     Io = 74,
     /// 78 (`EX_CONFIG`): the configuration is wrong.
     Config = 78,
+    /// 126, as of shells and env(1): `podnudge supervise`: the program cannot be executed.
+    NotExecutable = 126,
+    /// 127, as of shells and env(1): `podnudge supervise`: there is no such program.
+    NotFound = 127,
 }
 
 impl From<Exit> for ExitCode {
