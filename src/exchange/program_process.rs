@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 
 use super::children;
 use super::report::{MAX_REPORT, Report, Request};
-use crate::process::signal;
+use crate::process::own_signals::continue_own_child;
 
 /// How long the event loop waits for the end of a supervisor when nobody waits for its program any more.
 /// Then podnudge kills it, and ends what is left.
@@ -62,7 +62,7 @@ impl Supervised {
     /// Sends a request. Its program may have stopped the supervisor, so that is continued.
     pub(super) fn request(&mut self, request: Request) {
         _ = rustix::io::write(self.connection.as_fd(), &[request.to_byte()]);
-        signal::continue_own_child(self.pid);
+        continue_own_child(self.pid);
     }
 
     /// Reaps the supervisor, which is killed if it has not ended, and says what became of the program.

@@ -167,7 +167,7 @@ impl Replacement {
 /// Lists the children of these processes, without zombies.
 fn read(parents: &[Identity]) -> Result<Vec<Child>, Reason> {
     let mut children = Vec::new();
-    for pid in proc::all_pids().map_err(|error| error.reason())? {
+    for pid in proc::all_pids()? {
         let Some(stat) = proc::stat(pid)? else { continue };
         if !stat.is_dead && parents.iter().any(|parent| parent.pid == stat.parent) {
             children.push((stat.parent, Identity { pid, start_ticks: stat.start_ticks }));

@@ -86,7 +86,7 @@ fn config_reader(process: Identity) -> Result<ConfigReader, Reason> {
 /// container ends with it.
 fn first_start(container: &str) -> Result<Option<Moment>, Reason> {
     let mut first = None;
-    for pid in proc::all_pids().map_err(|error| error.reason())? {
+    for pid in proc::all_pids()? {
         let Some(stat) = proc::stat(pid)?.filter(|stat| stat.parent == 0) else { continue };
         if proc::container(pid)?.as_deref() == Some(container) {
             let started = Identity { pid, start_ticks: stat.start_ticks }.started();

@@ -9,7 +9,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use podnudge_core::collect;
 
-use super::{Identity, proc, signal};
+use super::Identity;
+use super::own_signals::kill_left_behind;
+use super::stat::{all_pids, stat};
 
 /// How long one pass waits for the end of the processes that it has killed.
 const PASS: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
@@ -17,8 +19,8 @@ const PASS: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 /// The descendants of this process that are alive, but for these children and their descendants.
 fn alive(except: &[i32]) -> Vec<Identity> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
-    let pids = proc::all_pids().unwrap_or_default();
-    let read = |pid| Some((pid, proc::stat(pid).ok()??));
+    let pids = all_pids().unwrap_or_default();
+    let read = |pid| Some((pid, stat(pid).ok()??));
     let table = collect::map(pids.into_iter().filter_map(read));
     let is_left = |pid: i32| {
         let mut at = pid;
@@ -52,7 +54,7 @@ pub(crate) struct Pass {
 pub(crate) fn kill_alive(except: &[i32]) -> Pass {
     let found = alive(except);
     let is_empty = found.is_empty();
-    let kill = |killed, left| signal::kill_left_behind(left).or(killed);
+    let kill = |killed, left| kill_left_behind(left).or(killed);
     Pass { is_empty, killed: found.into_iter().fold(None, kill) }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Reads `/proc/PID/stat`.
 
-use super::{Identity, proc};
+use super::Identity;
+use super::stat::stat;
 use podnudge_core::reason::Reason;
 
 /// Whether a process still runs.
@@ -21,7 +22,7 @@ pub enum ProcessState {
 pub fn process_state(identity: Identity) -> ProcessState {
     let pid = identity.pid;
     let ended = || ProcessState::Ended(Reason::new(format!("process {pid} ended")));
-    match proc::stat(pid) {
+    match stat(pid) {
         Err(reason) => ProcessState::Unknown(reason),
         Ok(None) => ended(),
         Ok(Some(stat)) if stat.start_ticks != identity.start_ticks => ProcessState::Ended(

@@ -1,4 +1,4 @@
-//! The only module that signals other processes.
+//! The only module that signals others than the own children of podnudge and what these have left (`own_signals.rs`).
 //!
 //! It opens a pidfd first, unless the process was pinned before it was selected (`pin.rs`), then checks the process
 //! again, then sends the signal through the pidfd. So the signal reaches the process that was checked, or none
@@ -11,7 +11,6 @@ use std::sync::Arc;
 use nix::sys::signal::Signal;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
-use rustix_libc_wrappers::process::SignalExt as _;
 
 use super::Identity;
 use super::exit_watch::{self, ExitWatch};
@@ -215,40 +214,6 @@ pub fn send_to_own_group(leader: Pid, signal: GroupSignal) {
         GroupSignal::Kill => rustix::process::Signal::KILL,
     };
     _ = rustix::process::kill_process_group(leader, signal);
-}
-
-/// Continues a child of podnudge that somebody may have stopped. It must not be reaped yet.
-pub(crate) fn continue_own_child(child: Pid) {
-    _ = rustix::process::kill_process(child, rustix::process::Signal::CONT);
-}
-
-/// Sends a child of podnudge a signal by its number, which may be that of a real-time signal. It must not be
-/// reaped yet.
-pub(crate) fn pass_on(child: Pid, number: i32) {
-    if let Some(signal) = rustix::process::Signal::from_raw(number) {
-        _ = rustix::process::kill_process(child, signal);
-    }
-}
-
-/// Kills a process that a program of podnudge has left behind. Returns its pidfd, to wait for its end.
-pub(super) fn kill_left_behind(identity: Identity) -> Option<OwnedFd> {
-    let pid = Pid::from_raw(identity.pid)?;
-    let pidfd = pidfd_open(pid, PidfdFlags::empty());
-    // The pid may have been reused before it was opened.
-    if process_state(identity) != ProcessState::Running {
-        return None;
-    }
-    match pidfd {
-        Ok(pidfd) => {
-            _ = pidfd_send_signal(&pidfd, rustix::process::Signal::KILL);
-            Some(pidfd)
-        }
-        Err(Errno::NOSYS | Errno::PERM) => {
-            _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-            None
-        }
-        Err(_) => None,
-    }
 }
 
 /// Checks how the process treats the signal: without a handler it would be terminated, and if it ignores

@@ -45,7 +45,7 @@ use self::options::{Asked, Options, parse};
 use crate::process::below_supervise::REQUEST;
 use crate::process::descendants;
 use crate::process::marks::SUPERVISOR;
-use crate::process::signal::pass_on;
+use crate::process::own_signals::pass_on;
 use podnudge_core::reason::Reason;
 
 /// The first argument.

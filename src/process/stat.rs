@@ -1,0 +1,137 @@
+//! Reads `/proc` (proc(5)): which processes there are, and the `stat` of one. Skips processes that end during the
+//! reading.
+
+#[cfg(test)]
+#[path = "../../tests/fuzz/stat.rs"]
+mod fuzz;
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+
+use rustix::io::Errno;
+
+use podnudge_core::reason::Reason;
+
+/// Reads a file of a process; `None` if the process does not exist or is hidden from podnudge.
+///
+/// # Errors
+/// If the system is out of resources: that says nothing about the process.
+pub(super) fn read_process_file(pid: i32, file: &str) -> Result<Option<Vec<u8>>, Reason> {
+    let path = format!("/proc/{pid}/{file}");
+    // The kernel writes these as one piece, so a read that does not fill its buffer is the end.
+    let is_one_piece = matches!(file, "stat" | "status" | "cgroup");
+    match read_pieces(&path, is_one_piece) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) => match Errno::from_io_error(&error) {
+            // EINVAL: it is exiting, and has no mounts any more.
+            Some(Errno::NOENT | Errno::SRCH | Errno::ACCESS | Errno::PERM | Errno::INVAL) => {
+                Ok(None)
+            }
+            _ => Err(Reason::new(format!("cannot read `{path}`: {error}"))),
+        },
+    }
+}
+
+/// The rest of a longer file is not read: a process decides about the length of its arguments.
+const LARGEST_PROC_FILE: usize = 256 * 1024;
+
+/// Reads a file of `/proc`. Its size is reported as 0, so `fs::read` would begin with 32 bytes and
+/// need many system calls.
+pub(super) fn read_proc_file(path: &str) -> io::Result<Vec<u8>> {
+    read_pieces(path, false)
+}
+
+fn read_pieces(path: &str, is_one_piece: bool) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut text = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        let length = file.read(&mut piece)?;
+        text.extend_from_slice(piece.get(..length).unwrap_or_default());
+        let is_end = length == 0 || (is_one_piece && length < piece.len());
+        if is_end || text.len() >= LARGEST_PROC_FILE {
+            return Ok(text);
+        }
+    }
+}
+
+/// The fields of `/proc/PID/stat` that podnudge uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ProcessStat {
+    pub(super) comm: String,
+    pub(super) parent: i32,
+    pub(super) start_ticks: u64,
+    /// A zombie, or already reaped.
+    pub(super) is_dead: bool,
+    pub(super) is_kernel_thread: bool,
+    /// It was forked and has not called exec since, so it has its parent's configuration.
+    pub(super) is_forked_without_exec: bool,
+}
+
+/// `None` if there is no such process.
+pub(super) fn stat(pid: i32) -> Result<Option<ProcessStat>, Reason> {
+    Ok(read_process_file(pid, "stat")?.and_then(|text| parse_stat(&text)))
+}
+
+/// The bit of `flags` (field 9) for a kernel thread (`PF_KTHREAD` in linux/sched.h).
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// The bit of `flags` for a process without an exec since its fork (`PF_FORKNOEXEC`).
+const FORK_WITHOUT_EXEC: u64 = 0x40;
+
+/// Parses `41 (a name) S 1 …`. The name may contain anything, so the fields are after the last `)`.
+pub(super) fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
+    let open = text.iter().position(|byte| *byte == b'(')?;
+    let close = text.iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
+    // The last one that is used is field 22, the start time.
+    let fields: Vec<&str> = rest.split_ascii_whitespace().take(20).collect();
+    // proc(5) numbers the fields from 1; the third is the first after the name.
+    let field = |number: usize| fields.get(number - 3).copied();
+    let flags: u64 = field(9)?.parse().ok()?;
+    Some(ProcessStat {
+        comm: String::from_utf8_lossy(text.get(open + 1..close)?).into_owned(),
+        parent: field(4)?.parse().ok()?,
+        start_ticks: field(22)?.parse().ok()?,
+        is_dead: match field(3)? {
+            // The main thread may end before the others, as when another thread calls exec.
+            "Z" => field(20)?.parse::<u32>().ok()? <= 1,
+            state => matches!(state, "X" | "x"),
+        },
+        is_kernel_thread: flags & KERNEL_THREAD != 0,
+        is_forked_without_exec: flags & FORK_WITHOUT_EXEC != 0,
+    })
+}
+
+/// The pids of all processes.
+pub(super) fn all_pids() -> Result<Vec<i32>, Reason> {
+    let entries = fs::read_dir("/proc")
+        .map_err(|error| Reason::new(format!("cannot list `/proc`: {error}")))?;
+    let pid = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+    Ok(entries.filter_map(pid).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_and_spaces_does_not_shift_the_fields() {
+        let line = b"41 (a) S 9 (b) S 7 41 41 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 12345 1 1";
+        let stat = parse_stat(line).expect("it is a stat line");
+        assert_eq!(stat.comm, "a) S 9 (b");
+        assert_eq!((stat.parent, stat.start_ticks, stat.is_dead), (7, 12345, false));
+    }
+
+    #[test]
+    fn an_exited_main_thread_is_not_the_end_of_its_process() {
+        let line = |state: &str, threads: u32| {
+            format!(
+                "41 (a) {state} 7 41 41 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 {threads} 0 12345 1 1"
+            )
+        };
+        let is_dead = |text: String| parse_stat(text.as_bytes()).expect("a stat line").is_dead;
+        assert!(!is_dead(line("Z", 2)) && !is_dead(line("S", 1)));
+        assert!(is_dead(line("Z", 1)) && is_dead(line("Z", 0)) && is_dead(line("X", 1)));
+    }
+}
