@@ -5,7 +5,8 @@
 //! modules that perform the core's commands ([`volume`] for `Scan` and `Resync`, [`checks`] for
 //! `Check`, [`process`] for `Inspect`, [`publish`] for `Publish`, `RollBack` and `Approve`,
 //! [`action`] for `Act`, [`verify`] for `Verify`; several of them use [`exchange`]), the status
-//! ([`admin`]), and the loop that joins them ([`run`]). [`podnudge_tools`] has what no pod needs.
+//! ([`admin`]), and the loop that joins them ([`run`]). [`podnudge_tools`] has what no pod needs, and
+//! [`podnudge_supervise`] is the init of the application's container.
 //!
 //! Imports go one way: run → modules for commands → core → clock, reason. A test checks this.
 //!
@@ -35,7 +36,6 @@ pub mod publish;
 pub mod report;
 pub mod run;
 pub mod state;
-pub mod supervise;
 pub mod system;
 pub mod verify;
 pub mod volume;

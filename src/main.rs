@@ -12,12 +12,12 @@ use podnudge::exchange::{children, program_supervisor};
 use podnudge::preflight::Stage;
 use podnudge::process::marks::mark_as_agent;
 use podnudge::report::logs;
-use podnudge::supervise::{Cause, NotStarted};
 use podnudge::system::exit::{self, Exit};
 use podnudge::system::{lockdown, stderr};
-use podnudge::{admin, checks, exchange, run, supervise};
+use podnudge::{admin, checks, exchange, run};
 use podnudge_config as config;
 use podnudge_core::reason::Reason;
+use podnudge_supervise::{self as supervise, Cause, NotStarted};
 #[cfg(feature = "plan")]
 use podnudge_tools::{plan, plan_options, summary};
 

@@ -4,11 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates that the package podnudge is made of.
-pub(crate) const CRATES: [&str; 3] = ["crates/config/src", "crates/core/src", "crates/tools/src"];
+pub(crate) const CRATES: [&str; 4] =
+    ["crates/config/src", "crates/core/src", "crates/supervise/src", "crates/tools/src"];
 
 /// Modules without I/O and clocks.
-const PURE: [&str; 32] = [
+const PURE: [&str; 33] = [
     "crates/core/src",
+    "crates/supervise/src/machine.rs",
+    "crates/supervise/src/marks.rs",
+    "crates/supervise/src/options.rs",
     "crates/tools/src",
     "src/admin/page.rs",
     "src/admin/page",
@@ -33,8 +37,6 @@ const PURE: [&str; 32] = [
     "src/process/select",
     "src/process/texts.rs",
     "src/publish/generation.rs",
-    "src/supervise/options.rs",
-    "src/supervise/machine.rs",
     "src/verify/body.rs",
     "src/admin/metrics.rs",
     "src/admin/process_metrics.rs",
@@ -71,7 +73,7 @@ fn only_the_event_loop_spawns_and_selects() {
             "src/exchange/children.rs",
             "src/exchange/program_process.rs",
             "src/exchange/program_supervisor.rs",
-            "src/supervise/command.rs",
+            "crates/supervise/src/command.rs",
             "src/checks/alone.rs",
         ];
         let spawns_processes = of_processes.iter().any(|other| file.ends_with(other));
@@ -128,9 +130,23 @@ fn the_packages_that_podnudge_is_built_on_stay() {
     assert!(http.contains("use reqwest::{Client"), "requests of rules are not sent by reqwest");
 }
 
+/// What it depends on is charged to the memory of each application.
+#[test]
+fn the_init_has_no_runtime() {
+    let manifest = fs::read_to_string("crates/supervise/Cargo.toml").unwrap();
+    let (_, dependencies) = manifest.split_once("\n[dependencies]\n").unwrap();
+    let dependencies = dependencies.split("\n[").next().unwrap().lines();
+    let names: Vec<&str> = dependencies
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+        .map(|line| line.split(['.', ' ']).next().unwrap())
+        .collect();
+    let wanted = ["nix", "podnudge-core", "rustix", "rustix-libc-wrappers", "signal-hook"];
+    assert_eq!(names, wanted);
+}
+
 #[test]
 fn only_two_files_signal_other_processes() {
-    let may = ["src/process/signal.rs", "src/process/own_signals.rs"].map(Path::new);
+    let may = ["src/process/signal.rs", "crates/supervise/src/signal.rs"].map(Path::new);
     for file in all_sources().filter(|file| !may.contains(&file.as_path())) {
         forbid(&file, &["pidfd_send_signal", "signal::kill(", "kill_process("]);
     }

@@ -240,7 +240,7 @@ fn compat() -> Option<Command> {
     cfg!(feature = "compat").then(command)
 }
 
-/// Only for the help: `supervise/options.rs` parses the options.
+/// Only for the help: `crates/supervise/src/options.rs` parses the options.
 fn supervise() -> Command {
     let grace = "How long COMMAND may take to end for a restart before it is killed [default: 25s]";
     let stop = "The signal that ends COMMAND for a restart [default: TERM]";

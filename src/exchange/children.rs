@@ -17,7 +17,7 @@ use nix::sys::prctl;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use rustix::event::{Timespec, poll};
 
-use crate::process::descendants::{self, Pass};
+use podnudge_supervise::descendants::{self, Pass};
 
 /// How long podnudge itself tries to end what is left: at most 10 ms for each pass.
 const PASSES: u32 = 50;

@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 
 use super::children;
 use super::report::{MAX_REPORT, Report, Request};
-use crate::process::own_signals::continue_own_child;
+use podnudge_supervise::signal::continue_own_child;
 
 /// How long the event loop waits for the end of a supervisor when nobody waits for its program any more.
 /// Then podnudge kills it, and ends what is left.

@@ -17,9 +17,9 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, WaitOptions};
 use signal_hook::consts::SIGCHLD;
 
 use super::report::{Report, Request};
-use crate::process::descendants;
 use crate::process::signal::{GroupSignal, send_to_own_group};
 use crate::system::lockdown::{self, OomScore};
+use podnudge_supervise::descendants;
 
 /// The first argument of podnudge's own process that supervises. The program and its arguments follow.
 pub const ALONE: &str = "run-program";

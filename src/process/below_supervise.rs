@@ -6,15 +6,11 @@ use nix::sys::signal::Signal;
 
 use super::Identity;
 use super::find::TargetProcess;
-use super::marks::is_supervisor;
 use super::pin::Pin;
 use super::proc::{self, contains, mask};
 use podnudge_config::SignalAction;
 use podnudge_core::shown;
-
-/// The request for a restart. No kernel sends this signal (signal(7)), and no known program uses it. It is
-/// no real-time signal, whose numbers depend on the C library.
-pub(crate) const REQUEST: Signal = Signal::SIGSTKFLT;
+use podnudge_supervise::marks::{REQUEST, is_supervisor};
 
 /// The most processes between a target and its supervisor.
 const MOST_LEVELS: usize = 64;

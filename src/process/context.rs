@@ -2,8 +2,8 @@
 //!
 //! Reads `/proc/self`, once, and for a log the mounts of a target.
 
+use super::Identity;
 use super::ends::Ends;
-use super::identity::Identity;
 use super::last_targets::LastTargets;
 use super::proc::read_process_file;
 use super::restarts::Restarts;

@@ -7,8 +7,7 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::unix::AsyncFd;
 
-use super::Identity;
-use super::liveness::{ProcessState, process_state};
+use super::{Identity, ProcessState, process_state};
 
 /// The poll interval for a process without a pidfd.
 const POLL: Duration = Duration::from_millis(50);

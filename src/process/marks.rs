@@ -1,6 +1,6 @@
-//! The names that podnudge gives to its own processes (`PR_SET_NAME`). Another podnudge recognises them by these
-//! names, whatever the files are called: every process may read them in `/proc/PID/stat`, also those of another
-//! uid, container or user namespace.
+//! The name that podnudge gives to its own processes (`PR_SET_NAME`), but for `podnudge supervise`
+//! ([`podnudge_supervise::marks`]). Another podnudge recognises them by it, whatever the files are called: every process
+//! may read it in `/proc/PID/stat`, also those of another uid, container or user namespace.
 //!
 //! Changes only the name of the calling process.
 
@@ -11,8 +11,6 @@ use nix::sys::prctl;
 /// The name of each process of podnudge but `podnudge supervise`. Neither such a process nor what it has
 /// started is a target.
 pub const AGENT: &CStr = c"podnudge-agent";
-/// The name of `podnudge supervise`. Such a process is never a target: its command is.
-pub const SUPERVISOR: &CStr = c"podnudge-init";
 /// The name of the executable in the image: that of a process that has only just started.
 const FILE: &CStr = c"podnudge";
 
@@ -25,9 +23,4 @@ pub fn mark_as_agent() {
 /// Whether a process with this name is podnudge, and not `podnudge supervise`.
 pub(super) fn is_agent(comm: &str) -> bool {
     [AGENT, FILE].iter().any(|name| name.to_bytes() == comm.as_bytes())
-}
-
-/// Whether a process with this name is `podnudge supervise`.
-pub(super) fn is_supervisor(comm: &str) -> bool {
-    comm.as_bytes() == SUPERVISOR.to_bytes()
 }

@@ -1,6 +1,6 @@
 //! The target process: finding it (`find`), finding out when it may have read its configuration
 //! (`config_read`, and `inspect`, which performs `Inspect`), and signalling that process and no
-//! other (`signal`, `terminate`; `supervisor` for a restart by `podnudge supervise`).
+//! other (`signal`, `terminate`; `below_supervise` for a restart by `podnudge supervise`).
 //!
 //! Reads `/proc`; changes nothing except by the signals of a rule.
 
@@ -8,7 +8,6 @@ pub(crate) mod below_supervise;
 pub mod children;
 mod config_read;
 mod context;
-pub(crate) mod descendants;
 mod ends;
 pub(crate) mod exit_watch;
 mod find;
@@ -16,13 +15,10 @@ mod find;
 #[path = "../../tests/fuzz/process.rs"]
 mod fuzz;
 mod handling;
-mod identity;
 mod inspect;
 mod last_targets;
-mod liveness;
 pub mod marks;
 mod node;
-pub(crate) mod own_signals;
 mod pin;
 mod prefer;
 mod preset;
@@ -33,7 +29,6 @@ pub mod select;
 pub mod signal;
 mod sigwait;
 mod starter;
-mod stat;
 mod table;
 mod takers;
 mod target_cache;
@@ -48,10 +43,9 @@ pub(crate) use find::{
     age_of_oldest_candidate, all_read_config_after, find, find_cached, find_to_restart, names,
     others, remember_container, roots, running_targets, targets, why,
 };
-pub use identity::Identity;
 pub(crate) use inspect::inspect;
-pub use liveness::{ProcessState, process_state};
 pub use pin::Pin;
+pub use podnudge_supervise::{Identity, ProcessState, process_state};
 pub(crate) use preset::choose_preset;
 pub(crate) use proc::age;
 pub(crate) use reach::{Reach, Way, reach};

@@ -10,11 +10,13 @@ use nix::sys::signal::Signal;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::select::{Pidfile, Refusal};
-pub(super) use super::stat::{ProcessStat, all_pids, read_proc_file, read_process_file, stat};
 use super::{Identity, texts};
 use crate::system::files::{self, FileError, LARGEST};
 use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::reason::Reason;
+pub(super) use podnudge_supervise::proc::{
+    ProcessStat, all_pids, read_proc_file, read_process_file, stat,
+};
 
 /// `/proc/PID/status`; `None` if there is no such process.
 pub(super) fn status(pid: i32) -> Result<Option<String>, Reason> {
@@ -107,6 +109,7 @@ pub(super) fn pidfile(path: &Path) -> Result<Pidfile, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::{ProcessState, process_state};
 
     #[test]
     fn the_stat_of_this_process_is_read() {
@@ -114,9 +117,6 @@ mod tests {
         let stat = stat(pid).expect("it can be read").expect("it runs");
         let identity = Identity { pid, start_ticks: stat.start_ticks };
         assert!(age(identity) < Duration::from_hours(1));
-        assert_eq!(
-            super::super::liveness::process_state(identity),
-            super::super::liveness::ProcessState::Running
-        );
+        assert_eq!(process_state(identity), ProcessState::Running);
     }
 }

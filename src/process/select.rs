@@ -17,11 +17,11 @@ use self::in_pod::{OwnPod, Pod};
 pub(super) use self::refusals::list;
 use self::refusals::{not_found, of_another_pod, stale};
 use super::Identity;
-use super::marks::is_supervisor;
 use podnudge_config::{Target, TargetBy};
 use podnudge_core::clock::Moment;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
+use podnudge_supervise::marks::is_supervisor;
 
 /// `comm` holds this many bytes (`TASK_COMM_LEN` less the NUL, proc(5)).
 pub(super) const COMM_LENGTH: usize = 15;

@@ -1,4 +1,5 @@
-//! The only module that signals others than the own children of podnudge and what these have left (`own_signals.rs`).
+//! The only module that signals others than the own children of podnudge and what these have left, as
+//! [`podnudge_supervise::signal`] does.
 //!
 //! It opens a pidfd first, unless the process was pinned before it was selected (`pin.rs`), then checks the process
 //! again, then sends the signal through the pidfd. So the signal reaches the process that was checked, or none
@@ -12,13 +13,12 @@ use nix::sys::signal::Signal;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
-use super::Identity;
 use super::exit_watch::{self, ExitWatch};
 use super::find::TargetProcess;
 use super::handling::{Effect, Handling, handling, is_young};
-use super::liveness::{ProcessState, process_state};
 use super::proc::{self, contains, mask};
 use super::sigwait::describe_threads;
+use super::{Identity, ProcessState, process_state};
 use podnudge_config::SignalAction;
 use podnudge_core::reason::Reason;
 

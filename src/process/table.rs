@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::marks::{is_agent, is_supervisor};
+use super::marks::is_agent;
 use super::proc::{
     ProcessStat, all_pids, arguments, cgroup, container, exe, read_proc_file, read_process_file,
     stat, uid,
@@ -16,6 +16,7 @@ use super::{Identity, node, texts};
 use crate::volume::mounts::{self, Mount};
 use podnudge_config::{Target, TargetBy};
 use podnudge_core::reason::Reason;
+use podnudge_supervise::marks::is_supervisor;
 
 /// Which processes are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Fuzzes the reader of `/proc/PID/stat` (`src/process/stat.rs`).
+//! Fuzzes the reader of `/proc/PID/stat` (`crates/supervise/src/proc.rs`).
 
 use super::parse_stat;
 use crate::fuzz::{Target, fuzz, text};

@@ -1,4 +1,4 @@
-//! Fuzzes the command line of `podnudge supervise` (`src/supervise/options.rs`).
+//! Fuzzes the command line of `podnudge supervise` (`crates/supervise/src/options.rs`).
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;

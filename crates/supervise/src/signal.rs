@@ -13,13 +13,13 @@ use super::Identity;
 use super::liveness::{ProcessState, process_state};
 
 /// Continues a child of podnudge that somebody may have stopped. It must not be reaped yet.
-pub(crate) fn continue_own_child(child: Pid) {
+pub fn continue_own_child(child: Pid) {
     _ = rustix::process::kill_process(child, rustix::process::Signal::CONT);
 }
 
 /// Sends a child of podnudge a signal by its number, which may be that of a real-time signal. It must not be
 /// reaped yet.
-pub(crate) fn pass_on(child: Pid, number: i32) {
+pub(super) fn pass_on(child: Pid, number: i32) {
     if let Some(signal) = rustix::process::Signal::from_raw(number) {
         _ = rustix::process::kill_process(child, signal);
     }

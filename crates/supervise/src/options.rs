@@ -1,10 +1,10 @@
 //! The command line of `podnudge supervise`. Pure.
 //!
 //! It is parsed here and not by clap, which alone would need most of the memory that the supervisor may
-//! have. Clap prints the help (`cli/help.rs`).
+//! have. Clap prints the help (`src/cli/help.rs`).
 
 #[cfg(test)]
-#[path = "../../tests/fuzz/supervise.rs"]
+#[path = "../../../tests/fuzz/supervise.rs"]
 mod fuzz;
 
 use std::ffi::{OsStr, OsString};

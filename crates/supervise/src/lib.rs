@@ -2,23 +2,37 @@
 //! command, passes signals on, reaps, and ends with the command's exit code. If podnudge asks for a restart,
 //! it starts the command anew in the same container, so that the kubelet sees no end and applies no back-off.
 //!
-//! `machine` decides, this file reads the signals and performs, `command` starts the command. The name of the process
-//! (`process::marks`) tells podnudge what it is: it is never selected as a target, and orphans that it has adopted
-//! count as children of the command (`process/table.rs`). For a restart, `process/below_supervise.rs` looks for one above
-//! the target.
+//! A crate of its own, so that the compiler keeps the runtime out of it: it is charged to the memory
+//! of each application. `machine` decides, this file reads the signals and performs, `command` starts the command.
 //!
-//! The request is a signal that nothing else uses (`process::below_supervise`): the kernel lets only processes with the
+//! The name of the process ([`marks`]) tells podnudge what it is: it is never selected as a target, and orphans that it
+//! has adopted count as children of the command (`src/process/table.rs`). For a restart, `src/process/below_supervise.rs`
+//! looks for one above the target.
+//!
+//! The request is a signal that nothing else uses ([`marks::REQUEST`]): the kernel lets only processes with the
 //! supervisor's uid and those with `CAP_KILL` send it, and they could end the command anyway. It is taken only if there
 //! is nothing of the command to reap, as the order of the signals says nothing: so a crash at that moment stays a
 //! crash.
 //!
-//! Starts, signals and reaps the command; kills what a command has left before it starts the next one;
-//! reports each restart. Every signal is blocked and read from a signalfd(2), so
-//! the process has no handler that the command could inherit the lack of, and does nothing until one comes.
+//! podnudge ends what its own programs have left in the same way ([`descendants`], [`signal`]), and recognises processes
+//! by the same [`Identity`], which [`proc`] reads.
+//!
+//! Starts, signals and reaps the command; kills what a command has left before it starts the next one. Every signal is
+//! blocked and read from a signalfd(2), so the process has no handler that the command could inherit the lack of, and does
+//! nothing until one comes.
 
 mod command;
+pub mod descendants;
+#[cfg(test)]
+#[path = "../../../tests/fuzz/harness/mod.rs"]
+mod fuzz;
+mod identity;
+mod liveness;
 mod machine;
+pub mod marks;
 mod options;
+pub mod proc;
+pub mod signal;
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -40,12 +54,12 @@ use rustix::time::{
 
 use self::command::Command;
 pub use self::command::{Cause, NotStarted};
+pub use self::identity::Identity;
+pub use self::liveness::{ProcessState, process_state};
 use self::machine::{Event, Next, State};
+use self::marks::{REQUEST, SUPERVISOR};
 use self::options::{Asked, Options, parse};
-use crate::process::below_supervise::REQUEST;
-use crate::process::descendants;
-use crate::process::marks::SUPERVISOR;
-use crate::process::own_signals::pass_on;
+use self::signal::pass_on;
 use podnudge_core::reason::Reason;
 
 /// The first argument.

@@ -15,7 +15,7 @@ use nix::sys::signal::{SigSet, Signal};
 use rustix::process::{Pid, getpgrp};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
-use crate::process::own_signals::continue_own_child;
+use super::signal::continue_own_child;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 

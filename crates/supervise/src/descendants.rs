@@ -10,8 +10,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use podnudge_core::collect;
 
 use super::Identity;
-use super::own_signals::kill_left_behind;
-use super::stat::{all_pids, stat};
+use super::proc::{all_pids, stat};
+use super::signal::kill_left_behind;
 
 /// How long one pass waits for the end of the processes that it has killed.
 const PASS: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
@@ -43,7 +43,7 @@ fn alive(except: &[i32]) -> Vec<Identity> {
 }
 
 /// What one pass has found.
-pub(crate) struct Pass {
+pub struct Pass {
     is_empty: bool,
     /// One of those that it has killed.
     killed: Option<OwnedFd>,
@@ -51,7 +51,8 @@ pub(crate) struct Pass {
 
 /// Kills the descendants of this process that are alive now, but for these children and their descendants.
 /// It does not wait for their end. No child may be started meanwhile that is not among `except`.
-pub(crate) fn kill_alive(except: &[i32]) -> Pass {
+#[must_use]
+pub fn kill_alive(except: &[i32]) -> Pass {
     let found = alive(except);
     let is_empty = found.is_empty();
     let kill = |killed, left| kill_left_behind(left).or(killed);
@@ -63,7 +64,7 @@ pub(crate) fn kill_alive(except: &[i32]) -> Pass {
 /// 10 ms for each pass, and only between them.
 ///
 /// It reaps none of them: while they count, a limit on processes keeps the others from forking.
-pub(crate) fn end_all(passes: u32, pass: impl Fn() -> Pass) -> bool {
+pub fn end_all(passes: u32, pass: impl Fn() -> Pass) -> bool {
     let mut was_empty = false;
     for _ in 0..passes {
         let Pass { is_empty, killed } = pass();

@@ -2,7 +2,7 @@
 //! reading.
 
 #[cfg(test)]
-#[path = "../../tests/fuzz/stat.rs"]
+#[path = "../../../tests/fuzz/stat.rs"]
 mod fuzz;
 
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use podnudge_core::reason::Reason;
 ///
 /// # Errors
 /// If the system is out of resources: that says nothing about the process.
-pub(super) fn read_process_file(pid: i32, file: &str) -> Result<Option<Vec<u8>>, Reason> {
+pub fn read_process_file(pid: i32, file: &str) -> Result<Option<Vec<u8>>, Reason> {
     let path = format!("/proc/{pid}/{file}");
     // The kernel writes these as one piece, so a read that does not fill its buffer is the end.
     let is_one_piece = matches!(file, "stat" | "status" | "cgroup");
@@ -37,7 +37,10 @@ const LARGEST_PROC_FILE: usize = 256 * 1024;
 
 /// Reads a file of `/proc`. Its size is reported as 0, so `fs::read` would begin with 32 bytes and
 /// need many system calls.
-pub(super) fn read_proc_file(path: &str) -> io::Result<Vec<u8>> {
+///
+/// # Errors
+/// If it cannot be read.
+pub fn read_proc_file(path: &str) -> io::Result<Vec<u8>> {
     read_pieces(path, false)
 }
 
@@ -57,19 +60,26 @@ fn read_pieces(path: &str, is_one_piece: bool) -> io::Result<Vec<u8>> {
 
 /// The fields of `/proc/PID/stat` that podnudge uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ProcessStat {
-    pub(super) comm: String,
-    pub(super) parent: i32,
-    pub(super) start_ticks: u64,
+pub struct ProcessStat {
+    /// The name that the kernel reports; anything that is not UTF-8 is replaced.
+    pub comm: String,
+    /// The pid of the parent; 0 if that is outside of the process namespace.
+    pub parent: i32,
+    /// The start time: see [`Identity`](crate::Identity).
+    pub start_ticks: u64,
     /// A zombie, or already reaped.
-    pub(super) is_dead: bool,
-    pub(super) is_kernel_thread: bool,
+    pub is_dead: bool,
+    /// It runs no program.
+    pub is_kernel_thread: bool,
     /// It was forked and has not called exec since, so it has its parent's configuration.
-    pub(super) is_forked_without_exec: bool,
+    pub is_forked_without_exec: bool,
 }
 
-/// `None` if there is no such process.
-pub(super) fn stat(pid: i32) -> Result<Option<ProcessStat>, Reason> {
+/// Reads the stat of a process; `None` if there is no such process.
+///
+/// # Errors
+/// If the system is out of resources: that says nothing about the process.
+pub fn stat(pid: i32) -> Result<Option<ProcessStat>, Reason> {
     Ok(read_process_file(pid, "stat")?.and_then(|text| parse_stat(&text)))
 }
 
@@ -80,7 +90,7 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 const FORK_WITHOUT_EXEC: u64 = 0x40;
 
 /// Parses `41 (a name) S 1 …`. The name may contain anything, so the fields are after the last `)`.
-pub(super) fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
+fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
     let open = text.iter().position(|byte| *byte == b'(')?;
     let close = text.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
@@ -103,8 +113,11 @@ pub(super) fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
     })
 }
 
-/// The pids of all processes.
-pub(super) fn all_pids() -> Result<Vec<i32>, Reason> {
+/// Lists the pids of all processes.
+///
+/// # Errors
+/// If `/proc` cannot be listed.
+pub fn all_pids() -> Result<Vec<i32>, Reason> {
     let entries = fs::read_dir("/proc")
         .map_err(|error| Reason::new(format!("cannot list `/proc`: {error}")))?;
     let pid = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();

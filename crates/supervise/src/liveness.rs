@@ -3,7 +3,7 @@
 //! Reads `/proc/PID/stat`.
 
 use super::Identity;
-use super::stat::stat;
+use super::proc::stat;
 use podnudge_core::reason::Reason;
 
 /// Whether a process still runs.
