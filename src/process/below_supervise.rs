@@ -6,10 +6,8 @@ use nix::sys::signal::Signal;
 
 use super::Identity;
 use super::find::TargetProcess;
-use super::pin::Pin;
 use super::proc::{self, contains, mask};
 use podnudge_config::SignalAction;
-use podnudge_core::shown;
 use podnudge_supervise::marks::{REQUEST, is_supervisor};
 
 /// The most processes between a target and its supervisor.
@@ -78,21 +76,7 @@ impl Supervised {
 fn read(pid: i32) -> Option<TargetProcess> {
     let stat = proc::stat(pid).ok().flatten().filter(|stat| pid > 0 && !stat.is_dead)?;
     let identity = Identity { pid, start_ticks: stat.start_ticks };
-    let name = format!("{pid} ({})", shown::text(&stat.comm));
-    let is_container = stat.parent == 0;
-    let (comm, wrappers) = (stat.comm, Vec::new());
-    let container = String::new();
-    let pin = Pin::default();
-    Some(TargetProcess {
-        identity,
-        name,
-        comm,
-        is_root: false,
-        is_container,
-        container,
-        wrappers,
-        pin,
-    })
+    Some(TargetProcess::alone(identity, stat.parent, stat.comm))
 }
 
 /// Whether the request cannot harm this process: the supervisor blocks it, and reads it from a signalfd. Any

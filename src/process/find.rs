@@ -57,11 +57,23 @@ pub struct TargetProcess {
 
 impl TargetProcess {
     fn new(process: &Process, is_root: bool) -> Self {
-        let (name, comm) = (process.display_name(), process.comm.clone());
-        let is_container = process.parent == 0;
-        let (identity, container) = (process.identity, process.container.clone());
-        let (wrappers, pin) = (Vec::new(), Pin::default());
-        Self { identity, name, comm, is_root, is_container, container, wrappers, pin }
+        let container = process.container.clone();
+        let alone = Self::alone(process.identity, process.parent, process.comm.clone());
+        Self { is_root, container, ..alone }
+    }
+
+    /// A process of which no more is known, such as one above a target.
+    pub(super) fn alone(identity: Identity, parent: i32, comm: String) -> Self {
+        Self {
+            identity,
+            name: select::display_name(identity, &comm),
+            comm,
+            is_root: false,
+            is_container: parent == 0,
+            container: String::new(),
+            wrappers: Vec::new(),
+            pin: Pin::default(),
+        }
     }
 
     fn below(wrappers: &[Process], process: &Process) -> Self {

@@ -152,11 +152,16 @@ impl Refusal {
 }
 
 impl Process {
-    /// `41 (nginx)`, control characters escaped.
+    /// Its name for messages.
     #[must_use]
     pub fn display_name(&self) -> String {
-        format!("{} ({})", self.identity.pid, shown::text(&self.comm))
+        display_name(self.identity, &self.comm)
     }
+}
+
+/// How messages name a process: `41 (nginx)`, control characters escaped.
+pub(super) fn display_name(identity: Identity, comm: &str) -> String {
+    format!("{} ({})", identity.pid, shown::text(comm))
 }
 
 /// Selects the target: of the matching processes the root of the process tree, or all of them with
