@@ -4,20 +4,17 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::unix::AsyncFd;
 
 use super::{Identity, ProcessState, process_state};
+use podnudge_supervise::pidfd;
 
 /// The poll interval for a process without a pidfd.
 const POLL: Duration = Duration::from_millis(50);
 
 /// Opens an exit watch for a process; `None` if it has ended or there is no pidfd.
 pub(crate) fn open(identity: Identity) -> Option<ExitWatch> {
-    let pid = Pid::from_raw(identity.pid)?;
-    let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    // The pid may have been reused before it was opened.
-    (process_state(identity) == ProcessState::Running).then(|| ExitWatch::new(pidfd).ok()).flatten()
+    pidfd::open(identity).ok().flatten().and_then(|pidfd| ExitWatch::new(pidfd).ok())
 }
 
 /// A pidfd that is registered with the event loop.

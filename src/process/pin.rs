@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use podnudge_supervise::pidfd;
 
 /// The pidfd of a process (`pidfd_open(2)`), if it was opened before the process was looked at. Two are always equal.
 #[derive(Debug, Clone, Default)]
@@ -22,8 +23,7 @@ impl Eq for Pin {}
 impl Pin {
     /// Pins the process that has this pid now. Nothing is pinned if there is none, or no pidfd.
     pub(super) fn open(pid: i32) -> Self {
-        let open = |pid| pidfd_open(pid, PidfdFlags::empty()).ok();
-        Self(Pid::from_raw(pid).and_then(open).map(Arc::new))
+        Self(pidfd::open_pid(pid).ok().map(Arc::new))
     }
 
     /// The pidfd, and whether the process has ended since it was pinned; `None` if it is not pinned.

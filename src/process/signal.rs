@@ -11,16 +11,17 @@ use std::sync::Arc;
 
 use nix::sys::signal::Signal;
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, pidfd_send_signal};
 
+use super::Identity;
 use super::exit_watch::{self, ExitWatch};
 use super::find::TargetProcess;
 use super::handling::{Effect, Handling, handling, is_young};
 use super::proc::{self, contains, mask};
 use super::sigwait::describe_threads;
-use super::{Identity, ProcessState, process_state};
 use podnudge_config::SignalAction;
 use podnudge_core::reason::Reason;
+use podnudge_supervise::pidfd::{self, NotOpened};
 
 /// The bit of `CAP_KILL` (capabilities(7)).
 const CAP_KILL: u32 = 5;
@@ -89,22 +90,18 @@ pub fn prepare(chosen: &TargetProcess, action: SignalAction) -> Result<Ready<'_>
     Ok(Ready { chosen, signal: action.name, handle })
 }
 
-/// Opens the process, and checks then that it still is the selected one.
+/// Opens the process, if it still is the selected one.
 fn open_and_check(chosen: &TargetProcess) -> Result<Handle, SendError> {
-    let pid = Pid::from_raw(chosen.identity.pid).ok_or_else(|| gone(chosen))?;
-    let handle = match pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(pidfd) => Handle::Pidfd(Arc::new(pidfd)),
-        Err(Errno::SRCH) => return Err(gone(chosen)),
-        Err(Errno::NOSYS | Errno::PERM) => Handle::Pid,
-        Err(error) => {
+    match pidfd::open(chosen.identity) {
+        Ok(Some(pidfd)) => Ok(Handle::Pidfd(Arc::new(pidfd))),
+        Ok(None) => Ok(Handle::Pid),
+        Err(NotOpened::Failed(Errno::SRCH)) => Err(gone(chosen)),
+        Err(NotOpened::Failed(error)) => {
             let reason = format!("cannot open process {}: {error}", chosen.name);
-            return Err(SendError::Failed(Reason::new(reason)));
+            Err(SendError::Failed(Reason::new(reason)))
         }
-    };
-    match process_state(chosen.identity) {
-        ProcessState::Running => Ok(handle),
-        ProcessState::Ended(reason) => Err(SendError::Gone(reason)),
-        ProcessState::Unknown(reason) => Err(SendError::Failed(reason)),
+        Err(NotOpened::Ended(reason)) => Err(SendError::Gone(reason)),
+        Err(NotOpened::Unknown(reason)) => Err(SendError::Failed(reason)),
     }
 }
 

@@ -31,6 +31,7 @@ mod liveness;
 mod machine;
 pub mod marks;
 mod options;
+pub mod pidfd;
 pub mod proc;
 pub mod signal;
 
