@@ -93,7 +93,15 @@ pub(crate) fn run_local(
     }
     let (volumes, prefix) = (&rule.settings.watch, prefix(rule));
     match PrivateCopy::make(volumes, &rule.keys, expected, work_dir, &prefix) {
-        Ok(copy) => LocalResult::NeedsExternal(ExternalChecks { copy: Some(copy), posts, attempt }),
+        Ok(copy) => match rule.file_of_check() {
+            // The program would reject all content.
+            Some((key, reason))
+                if rule.asks_for_check_of_preset() && !copy.first().join(key).exists() =>
+            {
+                decided(attempt, Checked::Failed(reason))
+            }
+            _ => LocalResult::NeedsExternal(ExternalChecks { copy: Some(copy), posts, attempt }),
+        },
         Err(checked) => decided(attempt, checked),
     }
 }

@@ -34,6 +34,15 @@ pub(super) fn missing_program(rule: &Rule) -> Option<Problem> {
     Some(Problem::new(ProblemKind::ProgramMissing, Reason::new(message).hint(hint)))
 }
 
+/// The file that the check of the preset reads, if the volume lacks it.
+pub(super) fn missing_file_of_check(rule: &Rule) -> Option<Problem> {
+    let (key, reason) = rule.file_of_check()?;
+    let volume = rule.settings.watch.first()?;
+    // What cannot be read is a problem of the volume.
+    let is_missing = volume.exists() && !folder(volume).join(key).exists();
+    is_missing.then(|| Problem::new(ProblemKind::FileMissing, reason))
+}
+
 /// A body that the rule's requests send, and that no volume has. It is looked for in the watched volumes: content
 /// is published only then.
 pub(super) fn missing_body(rule: &Rule) -> Option<Problem> {

@@ -44,6 +44,11 @@ pub(crate) fn of_programs(context: &Context, rule: &Rule, work_dir: &Path) -> Op
     files::missing_program(rule).or_else(|| work_dir::shared(rule, &targets(), work_dir))
 }
 
+/// Why the check of the preset cannot check what the rule watches, if its file is not there.
+pub(crate) fn of_part(rule: &Rule) -> Option<Problem> {
+    files::missing_file_of_check(rule)
+}
+
 /// Finds the problems of a rule. Returns them, and what to pass to the next call.
 pub(crate) async fn preflight(
     context: &Context,
@@ -59,6 +64,7 @@ pub(crate) async fn preflight(
     problems.extend(files::missing_program(rule));
     problems.extend(files::missing_file(rule));
     problems.extend(files::missing_body(rule));
+    problems.extend(of_part(rule).filter(|_| rule.asks_for_check_of_preset()));
     problems.extend(volumes::subpath(rule, &targets));
     problems.extend(volumes::not_mounted(rule, &targets));
     problems.extend(volumes::publish_not_a_mount(context, rule, &targets));

@@ -9,7 +9,7 @@ use super::clock;
 use crate::checks::{self, Left, LocalResult};
 use crate::volume::mounts;
 use crate::{preflight, process, report};
-use podnudge_config::Rule;
+use podnudge_config::{NEEDS_ALL, Rule};
 use podnudge_core::event::{Checked, Event, RuleId, VolumeId};
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::Digest;
@@ -39,9 +39,6 @@ impl PresetCheck {
         Self { rejected, has_ended_podnudge, ..Self::default() }
     }
 }
-
-const NEEDS_ALL: &str = "watch the directory with the whole configuration, or set a check of your own; without one, \
-    content is used unchecked, and `check = \"none\"` says that this is wanted";
 
 impl Agent {
     /// Gives a rule without an action of its own the preset of its target's program.
@@ -82,6 +79,10 @@ impl Agent {
         }
         if known.rejected.contains(&content) {
             self.use_preset_check(id);
+            return false;
+        }
+        if let Some(problem) = preflight::of_part(&rule) {
+            self.preset_check_unused(id, &problem.reason);
             return false;
         }
         let Some(state) = self.rules.get_mut(id.0) else { return false };
@@ -155,7 +156,7 @@ impl Agent {
         match checked {
             Checked::Passed => self.use_preset_check(id),
             Checked::Rejected(reason) | Checked::NotBefore(_, reason) => {
-                // Often one directory is watched, such as `conf.d`, and the program needs the others, too.
+                // Often it needs files of other directories, too.
                 let hint = reason.hint.clone().unwrap_or_else(|| NEEDS_ALL.to_owned());
                 self.preset_check_unused(id, &reason.hint(hint));
             }

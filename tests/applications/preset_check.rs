@@ -122,7 +122,7 @@ fn the_check_is_not_used_before_it_accepts_what_runs() {
     let agent = nudge(&scene, &[], agent, "");
     agent.wait_for("preset-check", 1);
     let reason = agent.last("preset-check", "reason");
-    assert!(reason.contains("nginx.conf") && reason.contains("No such file"), "{reason}");
+    assert!(reason.contains("needs `nginx.conf`"), "{reason}");
     let mut both = content("other.conf", "return 200 \"two\";");
     scene.kubelet.write(&both);
     agent.wait_for("applied", 1);
@@ -136,6 +136,58 @@ fn the_check_is_not_used_before_it_accepts_what_runs() {
     both.extend(broken());
     scene.kubelet.write(&both);
     agent.wait_for("rejected", 1);
+}
+
+/// Only a part of the configuration is watched, as with `conf.d`.
+#[test]
+fn a_part_of_a_configuration_is_checked_by_a_check_of_its_own() {
+    in_network!();
+    let site =
+        |text: &str| payload(&[("site.conf", &format!("server {{ listen {ADDRESS}; {text} }}\n"))]);
+    let good = |version: &str| site(&format!("return 200 \"{version}\";"));
+    let mut scene = Scene::of(&good("one")).mounted_at(DIR);
+    let main = scene.write(
+        "main.conf",
+        "user root;\nworker_processes 2;\ndaemon off;\npid /run/nginx-part.pid;\nerror_log stderr;\nevents {}\n\
+         http { access_log off; include /etc/nginx/*.conf; }\n",
+    );
+    let _nginx = scene.container(&["nginx", "-c", &main], "nginx.log");
+    serves("one");
+    let lacks = "the check of the preset `nginx` needs `nginx.conf` in the watched directory";
+    let page = "docs/checks.md#a-part-of-a-configuration";
+
+    // podnudge does not say that it rejects content that the program cannot check.
+    let agent = nudge(&scene, &[], "", "preset = \"nginx\"\ncheck = \"preset\"");
+    agent.wait_for("preflight", 1);
+    assert_eq!(agent.last("preflight", "problem"), "file-missing");
+    scene.kubelet.write(&good("two"));
+    agent.wait_for("check-failed", 1);
+    assert_eq!(agent.last("check-failed", "reason"), lacks);
+    assert_eq!((agent.count("rejected"), agent.count("sent")), (0, 0), "{}", agent.log());
+    agent.stop();
+
+    let agent = nudge(&scene, &[], "", "");
+    agent.wait_for("preset-check", 1);
+    assert_eq!(agent.last("preset-check", "reason"), lacks);
+    assert!(agent.last("preset-check", "hint").contains(page), "{}", agent.log());
+    agent.wait_for("applied", 1);
+    serves("two");
+    agent.stop();
+
+    // The place that the hint names has a check that works.
+    let docs = include_str!("../../docs/checks.md");
+    let docs = docs.split_once("\n## A part of a configuration\n").unwrap().1;
+    let check = docs.lines().find(|line| line.contains("checked.conf")).unwrap();
+    let check = check.replace("/etc/nginx/nginx.conf", &main).replace("/conf.d/", "/");
+    let agent = nudge(&scene, &[], "", &format!("[[rule.check]]\n{check}"));
+    scene.kubelet.write(&site("retrun 1;"));
+    agent.wait_for("rejected", 1);
+    let reason = agent.last("rejected", "reason");
+    assert!(reason.contains("retrun") && reason.contains("{dir}/site.conf"), "{reason}");
+    scene.kubelet.write(&good("three"));
+    agent.wait_for("applied", 1);
+    serves("three");
+    assert!(!scene.text("nginx.log").contains("[emerg]"), "nginx never loaded broken content");
 }
 
 #[test]

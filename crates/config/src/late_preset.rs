@@ -1,7 +1,7 @@
 //! Gives a rule without an action the preset of its target's program, and a rule without checks that of its preset. Pure.
 
 use super::agent::Agent;
-use super::check::{self, Check, CheckSettings, Condition};
+use super::check::{self, Check, CheckBy, CheckSettings, Condition};
 use super::file::FILE;
 use super::hold::ApproveBefore;
 use super::place::Place;
@@ -13,6 +13,11 @@ use super::rule::{Rule, RuleSettings};
 use super::settings;
 use super::tree::{Node, Value};
 use podnudge_core::reason::Reason;
+
+/// How to get a check that can run.
+pub const NEEDS_ALL: &str = "watch the directory with the whole configuration; \
+    docs/checks.md#a-part-of-a-configuration has a check for a part such as `conf.d`; `check = \"none\"` says that no \
+    check is wanted";
 
 impl Rule {
     /// Whether the rule has no action of its own: its target's program determines the preset.
@@ -84,6 +89,24 @@ impl Rule {
         let program = Program { arguments: preset.check.clone(), timeout };
         let check = Check { keys: Vec::new(), condition: Condition::Exec(program) };
         Some(Self { checks: vec![check], ..self.clone() })
+    }
+
+    /// Whether the rule asks for the check of its preset.
+    #[must_use]
+    pub fn asks_for_check_of_preset(&self) -> bool {
+        self.settings.check.iter().any(|check| check.by == Some(CheckBy::Preset))
+    }
+
+    /// The file of the first volume that the check of the preset reads, and why the check cannot run without it: as
+    /// where only a part of the configuration is watched.
+    #[must_use]
+    pub fn file_of_check(&self) -> Option<(&'static str, Reason)> {
+        let preset = self.preset?;
+        let key = preset.check.iter().find_map(|argument| argument.split_once("{dir}/"))?.1;
+        let Preset { name, .. } = preset;
+        let message =
+            format!("the check of the preset `{name}` needs `{key}` in the watched directory");
+        Some((key, Reason::new(message).hint(NEEDS_ALL)))
     }
 
     /// Whether the rule would use the check of its preset, or of the one that it gets, without asking for it: it says

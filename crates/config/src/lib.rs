@@ -72,6 +72,7 @@ pub use expand::Expand;
 pub use file::{Config, FILE, File, Translated, effective, parse, parse_with_zones};
 pub use hold::{ApproveBefore, Hold};
 pub use keys::{KeyFilter, SMALL};
+pub use late_preset::NEEDS_ALL;
 pub use limit::{Limit, OnUnreachable, Share};
 pub use options::{Flag, flags};
 pub use overlay::{Override, Overrides};
