@@ -15,8 +15,8 @@ use podnudge_core::snapshot::{Snapshot, digest};
 
 use crate::support::kubelet::LinkOrder;
 use crate::support::{
-    Agent, Application, Behaviour, Kubelet, Payload, ROLLED_OUT, Scene, command, in_namespace,
-    payload, podnudge, wait_until,
+    Agent, Application, Behaviour, Kubelet, Payload, ROLLED_OUT, Scene, ask, command, in_namespace,
+    in_network, payload, podnudge, wait_until,
 };
 
 /// Starts podnudge for this volume and application, without delays.
@@ -481,6 +481,27 @@ fn a_configured_port_in_use_ends_podnudge_with_exit_code_69() {
     assert!(stderr.contains(&format!("cannot listen on {address}: ")), "{stderr}");
     assert_eq!(stderr.matches("os error").count(), 1, "{stderr}");
     assert!(stderr.contains("hint: the containers of a pod share their ports"), "{stderr}");
+}
+
+#[test]
+fn the_default_port_is_served_once_it_is_free() {
+    in_network!();
+    let occupied = TcpListener::bind("[::]:9533").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("podnudge.toml");
+    let text = format!(
+        "[agent]\nlog = \"json\"\nresync = \"1s\"\n[[rule]]\nwatch = \"{}\"\nhttp = \"http://127.0.0.1:1/\"\n",
+        folder.path().display()
+    );
+    fs::write(&file, text).unwrap();
+    let mut command = podnudge();
+    command.arg("--config").arg(&file);
+    let agent = Agent::spawn_until("not-listening", folder.path(), command);
+    drop(occupied);
+    agent.wait_for("listening", 1);
+    assert_eq!(agent.last("listening", "listen"), "[::]:9533");
+    assert!(ask("127.0.0.1:9533", "GET", "/livez").ends_with("\r\n\r\nok\n"));
+    assert_eq!((agent.count("not-listening"), agent.count("listening")), (1, 1));
 }
 
 /// The event loop's library panics if it can no longer wait for events.

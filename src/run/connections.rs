@@ -1,5 +1,5 @@
 //! Serves a limited number of admin connections. A new connection replaces the oldest one, so that
-//! clients that stay connected cannot block the kubelet's probes.
+//! clients that stay connected cannot block the kubelet's probes. Opens the listeners, and a port that was in use later.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -8,10 +8,14 @@ use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::{AbortHandle, JoinSet};
+use tracing::{info, warn};
 
 use super::clock;
+use crate::admin::bind::{self, BindError};
 use crate::admin::server::Accepted;
 use crate::system::own_socket;
+use podnudge_config::Listen;
+use podnudge_core::clock::Moment;
 
 /// How many connections are served at the same time.
 const MAX_CONNECTIONS: usize = 32;
@@ -48,19 +52,56 @@ impl Connections {
 /// Where podnudge is asked, if anywhere.
 #[derive(Debug)]
 pub(super) struct Listeners {
+    listen: Listen,
     port: Option<TcpListener>,
+    /// When to try again to open the port.
+    retry_at: Option<Moment>,
+    pace: Duration,
     own_socket: Option<UnixListener>,
 }
 
 impl Listeners {
-    #[cfg(feature = "cluster")]
-    pub(super) fn of_port(port: Option<TcpListener>) -> Self {
-        Self { port, own_socket: None }
+    /// Opens the port. If the default one is in use, that is a warning, and it is tried again at this pace.
+    ///
+    /// # Errors
+    /// If another address cannot be used.
+    pub(super) fn open(listen: Listen, pace: Duration) -> Result<Self, BindError> {
+        let (port, retry_at) = match bind::bind(listen) {
+            Err(error) if matches!(listen, Listen::Default(_)) => {
+                let reason = error.reason();
+                warn!(
+                    event = "not-listening",
+                    reason = reason.message,
+                    hint = reason.hint,
+                    "/metrics, /livez, /readyz and /status are not served until the port is free"
+                );
+                (None, Some(clock::now().mono.after(pace)))
+            }
+            opened => (opened?, None),
+        };
+        Ok(Self { listen, port, retry_at, pace, own_socket: None })
     }
 
     /// With the socket for podnudge's own container, unless another podnudge there has it.
-    pub(super) fn with_own_socket(port: Option<TcpListener>) -> Self {
-        Self { port, own_socket: own_socket::bind().ok() }
+    pub(super) fn with_own_socket(self) -> Self {
+        Self { own_socket: own_socket::bind().ok(), ..self }
+    }
+
+    /// Tries again to open the port, if it is time to. Returns when to do so next.
+    pub(super) fn retry(&mut self) -> Option<Moment> {
+        let now = clock::now().mono;
+        if now < self.retry_at? {
+            return self.retry_at;
+        }
+        self.port = bind::bind(self.listen).ok().flatten();
+        match self.address() {
+            Some(listen) => {
+                info!(event = "listening", %listen, "/metrics, /livez, /readyz and /status are served");
+                self.retry_at = None;
+            }
+            None => self.retry_at = Some(now.after(self.pace)),
+        }
+        self.retry_at
     }
 
     /// The address of the port.

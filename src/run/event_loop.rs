@@ -22,7 +22,7 @@ impl Agent {
     pub(super) async fn run(
         &mut self,
         mut signals: OsSignals,
-        listeners: &Listeners,
+        mut listeners: Listeners,
     ) -> Option<u8> {
         report::started(&self.config, listeners.address());
         let hints = self.watching.hints();
@@ -43,7 +43,8 @@ impl Agent {
                 return None;
             }
             let ending = self.ending.map(|ending| ending.until);
-            let wakeups = [self.core.next_wakeup(), self.api.next_wakeup(), end_at, ending];
+            let retry = listeners.retry();
+            let wakeups = [self.core.next_wakeup(), self.api.next_wakeup(), end_at, ending, retry];
             let wakeup = wakeups.into_iter().flatten().min();
             tokio::select! {
                 // If several are ready, in this order: stopping comes before starting anything.

@@ -33,11 +33,10 @@ mod reloads;
 mod sync;
 mod volumes;
 
-use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tracing::{info, warn};
+use tracing::info;
 
-use crate::admin::bind::{self, BindError};
+use crate::admin::bind::BindError;
 use crate::checks;
 use crate::exchange::children;
 use crate::publish::{self, PublishError};
@@ -49,7 +48,7 @@ use agent::Agent;
 pub use clock::sleep;
 use connections::Listeners;
 pub use once::{OnceError, once};
-use podnudge_config::{Config, Listen};
+use podnudge_config::Config;
 use podnudge_core::jitter::Replica;
 #[cfg(feature = "cluster")]
 pub use sync::sync;
@@ -131,7 +130,7 @@ pub async fn run(
 ) -> Result<Option<u8>, RunError> {
     let signals = OsSignals::register().map_err(RunError::Signals)?;
     let state = config.agent.state_dir.as_deref().map(StateDir::open);
-    let listeners = Listeners::with_own_socket(listen(config.agent.listen())?);
+    let listeners = Listeners::open(config.agent.listen(), config.agent.resync)?.with_own_socket();
     let locks = locks::acquire(&config.rules, None).await?;
     config
         .rules
@@ -140,25 +139,8 @@ pub async fn run(
     let published = config.rules.iter().map(|rule| publish::open(rule, clock::now()));
     let published = published.collect::<Result<Vec<_>, PublishError>>()?;
     let mut agent = Agent::new(config, state, published, &replica, &surroundings);
-    let exit_code = agent.run(signals, &listeners).await;
+    let exit_code = agent.run(signals, listeners).await;
     drop(locks);
     info!(event = "stopped", exit_code, "podnudge has stopped");
     Ok(exit_code)
-}
-
-/// Opens the admin listener. A port in use at the default address is only a warning.
-fn listen(listen: Listen) -> Result<Option<TcpListener>, BindError> {
-    match bind::bind(listen) {
-        Err(error) if matches!(listen, Listen::Default(_)) => {
-            let reason = error.reason();
-            warn!(
-                event = "not-listening",
-                reason = reason.message,
-                hint = reason.hint,
-                "/metrics, /livez, /readyz and /status are not served"
-            );
-            Ok(None)
-        }
-        other => other,
-    }
 }

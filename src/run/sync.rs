@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tracing::{info, warn};
 
 use super::connections::{Connections, Listeners};
-use super::{RunError, clock, listen};
+use super::{RunError, clock};
 use crate::admin::server::{self, AskStatus, Serves};
 use crate::cluster::Api;
 use crate::exchange::kept::Kept;
@@ -21,6 +21,8 @@ use podnudge_core::sync::{Answer, Request, Settings, Sync};
 
 /// How many lines of watches may wait for the loop. A watch that has more is begun again.
 const MOST_EVENTS: usize = 4096;
+/// How often it tries to open a port that is in use.
+const PORT_PACE: Duration = Duration::from_secs(30);
 /// How many admin requests may be queued for the loop.
 const MOST_ASKS: usize = 8;
 /// How long giving the Lease back may take.
@@ -39,7 +41,7 @@ pub async fn sync(
     seed: u64,
 ) -> Result<(), RunError> {
     let mut signals = OsSignals::register().map_err(RunError::Signals)?;
-    let listeners = Listeners::of_port(listen(options.listen)?);
+    let mut listeners = Listeners::open(options.listen, PORT_PACE)?;
     let kept = Kept::default();
     let api = Api::new(options.cluster, surroundings.server).sharing(kept.clone());
     let pod = api.pod(surroundings.pod);
@@ -76,7 +78,7 @@ pub async fn sync(
             break;
         }
         kept.close_idle(clock::now().mono);
-        let wakeups = [machine.next_wakeup(), kept.next_wakeup(), end_at];
+        let wakeups = [machine.next_wakeup(), kept.next_wakeup(), end_at, listeners.retry()];
         let wakeup = wakeups.into_iter().flatten().min();
         tokio::select! {
             biased;

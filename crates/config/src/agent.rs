@@ -16,7 +16,7 @@ settings! {
         validated
     {
         /// Serve the page, the metrics, the probes and the status at this address or port, such as `:9533`; or `off`.
-        listen: Option<Listen> = optional("`[::]:9533`, IPv6 and IPv4; if that port is in use, podnudge warns and runs without it", parsed("an address, a port or `off`", listen, show_listen)).option("listen", "ADDRESS", Podnudge).common();
+        listen: Option<Listen> = optional("`[::]:9533`, IPv6 and IPv4; if that port is in use, podnudge warns and tries again", parsed("an address, a port or `off`", listen, show_listen)).option("listen", "ADDRESS", Podnudge).common();
         /// Who may send `POST /reload`: nobody (`off`), or clients in the same pod (`loopback`).
         reload: Option<Reload> = optional("`off`, unless `reload-token-file` is set", choice()).option("reload", "WHO", Podnudge);
         /// A file with a bearer token, read for each request. Clients that present it may send `POST /reload`.
@@ -49,7 +49,7 @@ settings! {
 pub enum Listen {
     /// No admin listener.
     Off,
-    /// The default address; if the port is in use, podnudge warns and runs without a listener.
+    /// The default address; if the port is in use, podnudge warns, and tries again to open it.
     Default(SocketAddr),
     /// An address from the configuration; if the port is in use, podnudge exits.
     Explicit(SocketAddr),
