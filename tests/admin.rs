@@ -90,7 +90,9 @@ fn endpoints_answer_get_and_head_and_other_requests_are_rejected() {
             "{answer}"
         );
     }
-    assert!(scene.send("GET", "/other", "").starts_with("HTTP/1.1 404 "));
+    let answer = scene.send("GET", "/other", "");
+    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+    assert_eq!(answer.contains("see / /metrics "), cfg!(feature = "page"), "{answer}");
     assert!(scene.send("POST", "/reload", "").starts_with("HTTP/1.1 404 "));
 }
 

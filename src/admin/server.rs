@@ -325,5 +325,9 @@ async fn carry_out<B>(
 }
 
 fn not_found() -> Answer {
-    text(StatusCode::NOT_FOUND, "not found; see /metrics /livez /readyz /serving /status\n")
+    #[cfg(feature = "page")]
+    let paths = "not found; see / /metrics /livez /readyz /serving /status\n";
+    #[cfg(not(feature = "page"))]
+    let paths = "not found; see /metrics /livez /readyz /serving /status\n";
+    text(StatusCode::NOT_FOUND, paths)
 }
