@@ -86,7 +86,8 @@ pub fn parse_with_zones(
 ) -> Result<(Config, Vec<Problem>), Problems> {
     let mut report = Report::new(FILE, file_name, text, zones, bundle);
     report.origins = origins;
-    let read = if yaml::is_yaml(file_name, text) { yaml::read } else { tree::read };
+    report.is_yaml = yaml::is_yaml(file_name, text);
+    let read = if report.is_yaml { yaml::read } else { tree::read };
     let config = read(text, &report).and_then(|mut root| {
         short::write_out(&mut root, FILE);
         overlay(&mut root, overrides, &report);

@@ -98,6 +98,8 @@ pub(super) struct Report<'a> {
     pub(super) file: &'static Section,
     file_name: String,
     text: &'a str,
+    /// Whether the file is YAML or JSON.
+    pub(super) is_yaml: bool,
     /// The options that parts of the text come from.
     pub(super) origins: &'a [Origin],
     pub(super) zones: Zones<'a>,
@@ -121,6 +123,7 @@ impl<'a> Report<'a> {
             file,
             file_name: shown::text(file_name),
             text,
+            is_yaml: false,
             origins: &[],
             zones,
             bundle,

@@ -11,6 +11,7 @@ use super::problem::{At, nearest};
 use super::relations;
 use super::tree::{Entries, Node, Value};
 use super::types::check_bounds;
+use super::yaml;
 use podnudge_core::reason::Reason;
 use podnudge_core::shown::{self, literal};
 
@@ -210,6 +211,10 @@ impl<'a> Table<'a> {
                 let is_in_list = self.place.at(Spot::Value(key)) != node.at;
                 let line = if is_in_list { text.clone() } else { format!("`{key} = {text}`") };
                 Some(format!("write {line}, without quotes"))
+            }
+            (Form::Bool, Value::Text(text)) if self.place.report.is_yaml => {
+                yaml::boolean_of_1_1(text)
+                    .map(|truth| format!("write `{truth}`; YAML 1.2 reads `{text}` as text"))
             }
             _ => None,
         };

@@ -140,6 +140,15 @@ fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null" | "Null" | "NULL")
 }
 
+/// What a word means that is a boolean in YAML 1.1, and text in YAML 1.2.
+pub(super) fn boolean_of_1_1(word: &str) -> Option<bool> {
+    match word.to_ascii_lowercase().as_str() {
+        "y" | "yes" | "on" => Some(true),
+        "n" | "no" | "off" => Some(false),
+        _ => None,
+    }
+}
+
 /// A value without quotes.
 fn plain(text: &str) -> Value {
     let digits = text.strip_prefix('-').unwrap_or(text);
