@@ -577,7 +577,7 @@ fn a_setting_of_another_kind_of_restart_causes_a_warning() {
         );
         let (_, warnings) = config::parse("c.toml", &file, &Overrides::default(), None).unwrap();
         let [warning] = &*warnings else { panic!("{warnings:?}") };
-        let expected = format!("`{key}` has no effect with `what = ");
+        let expected = format!("`{key}` has no effect if `what` is ");
         assert!(warning.to_string().contains(&expected), "{warning}");
     }
 }

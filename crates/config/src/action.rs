@@ -104,7 +104,7 @@ impl Restart {
         };
         for key in ineffective.iter().filter(|key| place.has(key)) {
             let of = (RestartOf::TYPE.print)(&self.what);
-            let reason = Reason::new(format!("`{key}` has no effect with `what = \"{of}\"`"));
+            let reason = Reason::new(format!("`{key}` has no effect if `what` is `{of}`"));
             place.warn(Spot::Key(key), reason.hint("leave it out"));
         }
         if self.what == RestartOf::Evict && self.grace.is_some_and(|grace| grace < SECOND) {

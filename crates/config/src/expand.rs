@@ -72,12 +72,12 @@ impl Expand {
         }
         let of_pod = restart.map_or(RestartOf::Target, |restart| restart.what);
         let others = [
-            (rule.has("publish"), "[rule.publish]"),
-            (of_pod == RestartOf::Pod, "restart = \"pod\""),
-            (of_pod == RestartOf::Evict, "restart = \"evict\""),
+            (rule.has("publish"), "`[rule.publish]`"),
+            (of_pod == RestartOf::Pod, "a restart of the pod"),
+            (of_pod == RestartOf::Evict, "an eviction"),
         ];
         for (_, other) in others.iter().filter(|(is_there, _)| *is_there) {
-            let message = format!("`[rule.expand]` cannot be combined with `{other}`");
+            let message = format!("`[rule.expand]` cannot be combined with {other}");
             let hint = "the file is written before a request, a signal, a command or a restart of the target";
             place.problem(Spot::Table, Reason::new(message).hint(hint));
         }

@@ -42,7 +42,7 @@ impl Hold {
         let Some(before) = self.approve_before else { return };
         if before == ApproveBefore::Check && !checks.iter().any(CheckSettings::is_external) {
             let reason = Reason::new(
-                "`approve-before = \"check\"` has the effect of `\"rollout\"`: no check runs a program or sends content to a URL",
+                "`approve-before` with `check` has the effect of `rollout`: no check runs a program or sends content to a URL",
             );
             let hint = "write `approve-before = \"rollout\"`, or add a check with `exec` or `http`";
             place.warn(Value("approve-before"), reason.hint(hint));

@@ -18,22 +18,23 @@ pub(super) fn validate(
     on_start: Option<OnStart>,
     agent: &Agent,
 ) {
-    let what = match restart {
-        Some(Restart { what: RestartOf::Pod, .. }) => "pod",
-        Some(Restart { what: RestartOf::Evict, .. }) => "evict",
-        _ => return,
+    let of_pod = restart.map_or(RestartOf::Target, |restart| restart.what);
+    let what = match of_pod {
+        RestartOf::Target => return,
+        RestartOf::Pod => "a restart of the pod",
+        RestartOf::Evict => "an eviction",
     };
     let place = rule.inner("restart");
     let others = ACTIONS.iter().any(|key| *key != "restart" && rule.has(key));
     if others || on_failure.contains(&OnFailure::Restart) {
-        let message = format!("`restart = \"{what}\"` must be the only action of its rule");
+        let message = format!("{what} must be the only action of its rule");
         let hint = "all containers of the pod are started anew: leave the others out";
         place.problem(Spot::Table, Reason::new(message).hint(hint));
     }
-    if what == "pod" {
+    if of_pod == RestartOf::Pod {
         validate_restart(rule, &place, agent);
     } else if on_start == Some(OnStart::Always) {
-        let message = "`on-start = \"always\"` cannot be combined with `restart = \"evict\"`: each new pod would be evicted at its start";
+        let message = "`on-start` cannot be `always` with an eviction: each new pod would be evicted at its start";
         let hint = "leave it out: a new pod reads the content at its start";
         rule.problem(Value("on-start"), Reason::new(message).hint(hint));
     }
@@ -41,7 +42,7 @@ pub(super) fn validate(
 
 fn validate_restart(rule: &Place<'_>, place: &Place<'_>, agent: &Agent) {
     if agent.state_dir.is_none() {
-        let message = "`restart = \"pod\"` needs `state-dir`: podnudge ends, and must know why when it starts again";
+        let message = "a restart of the pod needs `state-dir`: podnudge ends, and must know why when it starts again";
         let hint = "mount an emptyDir, and set `state-dir` in `[agent]` to a directory on it";
         place.problem(Spot::Table, Reason::new(message).hint(hint));
     }

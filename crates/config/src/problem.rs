@@ -167,7 +167,11 @@ impl<'a> Report<'a> {
 
     fn located(&self, mut found: Vec<(At, Reason)>) -> Vec<Problem> {
         found.sort_by(|(a, _), (b, _)| a.cmp(b));
-        found.into_iter().map(|(at, reason)| Problem { place: self.place(&at), reason }).collect()
+        let problem = |(at, reason): (At, Reason)| {
+            let reason = if self.is_yaml { in_yaml(&reason) } else { reason };
+            Problem { place: self.place(&at), reason }
+        };
+        found.into_iter().map(problem).collect()
     }
 
     /// `file:line:column`, both counted from one, the column in characters.
@@ -182,6 +186,33 @@ impl<'a> Report<'a> {
         let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
         format!("{}:{line}:{column}", self.file_name)
     }
+}
+
+/// The reason in YAML's form: `signal:` for `[rule.signal]`, and `name: "HUP"` for `name = "HUP"`. A message may quote
+/// a text of the file, which stays as it is.
+fn in_yaml(reason: &Reason) -> Reason {
+    let message = keys_for_headers(&reason.message).replace(" = {", ": {").replace(" = …", ": …");
+    let hint = reason.hint.as_deref().map(|hint| keys_for_headers(hint).replace(" = ", ": "));
+    Reason { message, hint }
+}
+
+fn keys_for_headers(text: &str) -> String {
+    let mut parts = text.split("`[");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let header = part.split_once("]`").filter(|(header, _)| {
+            matches!(*header, "agent" | "cluster")
+                || ["rule.", "[rule"].iter().any(|rule| header.starts_with(rule))
+        });
+        match header {
+            Some((header, rest)) => {
+                let key = header.rsplit(['.', '[']).next().unwrap_or_default();
+                shown.extend(["`", key.trim_end_matches(']'), ":`", rest]);
+            }
+            None => shown.extend(["`[", part]),
+        }
+    }
+    shown
 }
 
 /// The candidate that `word` was probably meant to be: with an edit distance of at most two, or one

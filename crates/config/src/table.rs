@@ -87,10 +87,11 @@ impl<'a> Table<'a> {
             _ if single == Single::Table => vec![node],
             _ => {
                 let reason = Reason::new(format!("`{key}` must be a list of tables"));
-                let hint = format!(
-                    "write `{}`, with two brackets; in YAML and JSON, it is a list",
-                    section.header
-                );
+                let hint = if self.place.report.is_yaml {
+                    "begin each of them with `- `, or put them in brackets".to_owned()
+                } else {
+                    format!("write `{}`, with two brackets", section.header)
+                };
                 self.place.report.problem(&at, reason.hint(hint));
                 // It is not an empty list.
                 self.place.nth(key, 0).record(&at, &node.at);
@@ -119,7 +120,7 @@ impl<'a> Table<'a> {
     ) -> Vec<(N, T)> {
         let Some((_, node)) = self.entries.remove(key) else { return Vec::new() };
         let Value::Table(entries) = node.value else {
-            let wanted = format!("a table, `{key} = {{ name = \"value\" }}`");
+            let wanted = format!("a table, `{key} = {{ name = … }}`");
             self.wrong_type(key, &node, &wanted, None);
             return Vec::new();
         };
