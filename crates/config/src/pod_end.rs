@@ -43,7 +43,8 @@ pub(super) fn validate(
 fn validate_restart(rule: &Place<'_>, place: &Place<'_>, agent: &Agent) {
     if agent.state_dir.is_none() {
         let message = "a restart of the pod needs `state-dir`: podnudge ends, and must know why when it starts again";
-        let hint = "mount an emptyDir, and set `state-dir` in `[agent]` to a directory on it";
+        let hint = "mount an emptyDir, and set `state-dir` in `[agent]` to a directory on it; k8s/restart-pod.yaml has this, \
+                    and the `restartPolicyRules` of podnudge's container, without which the kubelet does not restart the pod";
         place.problem(Spot::Table, Reason::new(message).hint(hint));
     }
     let (verify, target) = (rule.inner("verify"), rule.inner("target"));
