@@ -163,6 +163,22 @@ fn only_support_program_starts_processes_in_tests() {
     }
 }
 
+/// In the crates that decide, a function that is named like a question changes nothing.
+#[test]
+fn no_question_changes_what_it_is_asked_about() {
+    let questions = ["is", "has", "was", "may", "can", "must", "should", "needs"];
+    for file in CRATES.iter().flat_map(|folder| sources(Path::new(folder))) {
+        // rustfmt writes long parameters below the name.
+        let code = code(&file).split_whitespace().collect::<Vec<_>>().join(" ");
+        for function in code.split("fn ").skip(1) {
+            let Some((name, parameters)) = function.split_once('(') else { continue };
+            let is_question = questions.iter().any(|word| name.starts_with(&format!("{word}_")));
+            let changes = parameters.trim_start().starts_with("&mut self");
+            assert!(!is_question || !changes, "{}: `{name}`", file.display());
+        }
+    }
+}
+
 #[test]
 fn source_files_have_at_most_400_lines() {
     for file in all_sources() {

@@ -227,7 +227,7 @@ impl Intake {
     /// The candidate, if it is to be recorded that it waits for its checks.
     pub(crate) fn take_unrecorded(&mut self, runs: Runs) -> Option<Digest> {
         let digest = self.candidate.as_ref().filter(|_| runs.reads_volumes)?.digest();
-        self.checks.has_to_be_recorded(digest).then_some(digest)
+        self.checks.take_unrecorded(digest).then_some(digest)
     }
 
     /// When to run the checks again.

@@ -316,8 +316,8 @@ impl Rollout {
             .is_some_and(|(in_state, message)| *in_state == state && *message == reason.message)
     }
 
-    /// The same, and records that it is reported now.
-    fn is_news(&mut self, state: State, reason: &Reason) -> bool {
+    /// Records that this is reported now. Returns whether that is news.
+    fn record_news(&mut self, state: State, reason: &Reason) -> bool {
         let is_news = !self.has_reported(state, reason);
         if is_news {
             self.reported = Some((state, reason.message.clone()));

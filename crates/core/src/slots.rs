@@ -270,7 +270,7 @@ impl Slots {
         if now < until {
             self.lost = None;
         }
-        self.place.has_slot();
+        self.place.got_slot();
         self.contact.done();
     }
 

@@ -114,7 +114,7 @@ impl Crashes {
                 if last.after(CLOCK_MARGIN) >= self.last {
                     self.runs_since = Some(*last);
                 }
-                self.is_back();
+                self.target_found();
             }
             (Inspection::Absent, Some(_)) => self.count(now),
             (Inspection::Absent, None)
@@ -136,7 +136,7 @@ impl Crashes {
     }
 
     /// A process runs, so the target does not stay away any more.
-    fn is_back(&mut self) {
+    fn target_found(&mut self) {
         if !self.ends.are_many() {
             self.reason = None;
         }

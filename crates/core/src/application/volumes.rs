@@ -71,9 +71,8 @@ impl Volumes {
         Conclusion::Inspect
     }
 
-    /// Whether the application may have read unseen content at its last reload. Returns `true` only
-    /// once for each content.
-    fn may_have_read_unseen(&mut self, source: &Source) -> bool {
+    /// Returns, only once for each content, whether the application may have read unseen content at its last reload.
+    fn take_unseen_read(&mut self, source: &Source) -> bool {
         let disk = source.digest();
         let is_open = disk != self.repeated && source.has_gap_before(self.read_until);
         if is_open {
@@ -181,15 +180,21 @@ impl Volumes {
             }
             (Question::Remembered, _) => Conclusion::Baseline(Basis::Remembered),
             _ if running != Some(disk.digest) => Conclusion::Nothing,
-            (_, Inspection::Running { last, .. })
-                if source.has_gap_before(last.after(MAX_STARTUP))
-                    || self.may_have_read_unseen(source) =>
-            {
-                Conclusion::RollOut
+            (Question::Unchanged | Question::Reverted, target) => {
+                let may_run_other = match target {
+                    Inspection::Running { last, .. } => {
+                        source.has_gap_before(last.after(MAX_STARTUP))
+                            || self.take_unseen_read(source)
+                    }
+                    Inspection::Blind => true,
+                    Inspection::Unknown | Inspection::Absent => false,
+                };
+                match question {
+                    _ if may_run_other => Conclusion::RollOut,
+                    Question::Reverted => Conclusion::Reverted,
+                    _ => Conclusion::Unchanged,
+                }
             }
-            (_, Inspection::Blind) => Conclusion::RollOut,
-            (Question::Unchanged, _) => Conclusion::Unchanged,
-            (Question::Reverted, _) => Conclusion::Reverted,
         }
     }
 
@@ -213,7 +218,7 @@ impl Volumes {
         let is_newest = source.digest() == Some(digest);
         // A missing volume leaves a gap: the action that follows its return closes it.
         let is_whole = !source.is_missing_a_volume();
-        let is_open = is_whole && is_readable && is_newest && self.may_have_read_unseen(source);
+        let is_open = is_whole && is_readable && is_newest && self.take_unseen_read(source);
         is_whole && !is_open
     }
 }

@@ -145,9 +145,9 @@ impl Checks {
         matches!(self.last, Run::Running { digest, .. } if self.interruptions(digest) > 0)
     }
 
-    /// Whether to record now that this content waits for its checks: it is held, or those of another rule come
-    /// first. The first call only; the checks themselves are recorded when they run.
-    pub(crate) fn has_to_be_recorded(&mut self, content: Digest) -> bool {
+    /// Returns, at the first call only, whether to record that this content waits for its checks: it is held, or those
+    /// of another rule come first. The checks themselves are recorded when they run.
+    pub(crate) fn take_unrecorded(&mut self, content: Digest) -> bool {
         let is_pending = matches!(self.verdict(content), Verdict::Pending(_));
         let is_running = matches!(self.last, Run::Running { digest, .. } if digest == content);
         let is_due = is_pending && !is_running && self.recorded != Some(content);

@@ -71,7 +71,7 @@ impl Rollout {
             }
             return self.refused(reason, ctx.policy.rollout.retry.max, ctx, progress);
         }
-        if self.is_news(State::WaitingForTarget, &reason) {
+        if self.record_news(State::WaitingForTarget, &reason) {
             progress.report(Fact::TargetAbsent(reason.clone()));
         }
         // Poll fast: a target that crashes because of its content exists only for moments.
@@ -184,7 +184,7 @@ impl Rollout {
         ctx: &Context<'_>,
         progress: &mut Progress,
     ) {
-        if self.is_news(State::Refused, &reason) {
+        if self.record_news(State::Refused, &reason) {
             progress.report(Fact::Refused(reason.clone()));
         }
         self.wait(WaitFor::Refusal, ctx.now.mono.after(wait), reason);

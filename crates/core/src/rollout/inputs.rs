@@ -186,7 +186,7 @@ impl Rollout {
                 self.delivered(Evidence::Accepted, ctx, progress);
             }
             Acted::Restarted(targets) => {
-                self.has_seen_restart();
+                self.restart_seen();
                 progress.report(Fact::Restarted(digest, targets, ctx.start_delay));
                 progress.effect(Effect::Restarted);
                 self.delivered_by_restart(Evidence::ReadAtStart, ctx, progress);
@@ -196,7 +196,7 @@ impl Rollout {
                 self.count_pod_restart(progress);
                 if self.restarted_by_earlier().is_some() {
                     // An earlier podnudge has restarted it and could not verify it.
-                    self.has_seen_restart();
+                    self.restart_seen();
                     self.verify_restarted(ctx, progress);
                 } else if ctx.reads_volumes && !self.has_failed {
                     progress

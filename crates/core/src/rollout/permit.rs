@@ -108,7 +108,7 @@ impl Rollout {
             Answer::Turn { at, why } => (*at, why.clone()),
             Answer::Go | Answer::Wait(_) => (Moment::default(), Reason::new("waits for a slot")),
         };
-        if at > Moment::default() && self.is_news(State::Held, &reason) {
+        if at > Moment::default() && self.record_news(State::Held, &reason) {
             progress.report(Fact::Held(reason.clone(), Some(at.since(ctx.now.mono))));
         }
         self.wait(WaitFor::Slot, at, reason);
@@ -126,7 +126,7 @@ impl Rollout {
 
     /// Reports why there is no slot, unless that was reported.
     pub(crate) fn held(&mut self, reason: &Reason) -> Option<Fact> {
-        let is_news = self.is_waiting_for_slot() && self.is_news(State::Held, reason);
+        let is_news = self.is_waiting_for_slot() && self.record_news(State::Held, reason);
         is_news.then(|| Fact::Held(reason.clone(), None))
     }
 

@@ -78,7 +78,7 @@ impl Rollout {
             "give podnudge's container `restartPolicy: Always` and `restartPolicyRules: [{{action: RestartAllContainers, exitCodes: {{operator: In, values: [{code}]}}}}]`; that takes Kubernetes 1.36 on the node"
         ));
         let ends = self.target_restart.map_or(0, TargetRestart::pod_ends);
-        self.has_seen_restart();
+        self.restart_seen();
         if ends < ENDS_WITHOUT_EFFECT {
             progress.report(self.retrying(Failure::Undelivered, reason, Duration::ZERO, ctx));
             return self.act(ctx, progress);
@@ -90,7 +90,7 @@ impl Rollout {
     /// The application cannot be seen: its proof decides.
     pub(super) fn pod_restart_unseen(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
         self.count_pod_restart(progress);
-        self.has_seen_restart();
+        self.restart_seen();
         self.delivered_by_restart(Evidence::Delivered, ctx, progress);
     }
 }
@@ -122,7 +122,7 @@ impl Rollout {
         let wait =
             backoff::doubled(FIRST_PAUSE, self.refusals, ctx.policy.rollout.retry.max).max(pause);
         self.refusals = self.refusals.saturating_add(1);
-        if self.is_news(State::Held, &reason) {
+        if self.record_news(State::Held, &reason) {
             progress.report(Fact::Held(reason.clone(), Some(wait)));
         }
         self.wait(what, ctx.now.mono.after(wait), reason);

@@ -62,7 +62,7 @@ impl Rollout {
         if ctx.roll_back_to.is_some() && self.has_failed_attempt() {
             return progress.end(Outcome::RollBack(reason));
         }
-        if self.is_news(State::Held, &reason) {
+        if self.record_news(State::Held, &reason) {
             let wait = ctx.restart_at.since(ctx.now.mono);
             progress.report(Fact::Held(reason.clone(), Some(wait)));
         }
@@ -115,7 +115,7 @@ impl Rollout {
     }
 
     /// The restart was seen: by the podnudge that did it, or by a later one.
-    pub(super) fn has_seen_restart(&mut self) {
+    pub(super) fn restart_seen(&mut self) {
         self.target_restart = self.target_restart.map(TargetRestart::seen);
     }
 }

@@ -19,7 +19,7 @@ impl Slots {
         self.place.took(now.since(sent));
         let answer = answer.map(Arc::new).and_then(|lease| self.expected(&step, lease));
         if let Some(view) = self.views.get_mut(step.slot()) {
-            view.was_asked(answer.as_ref().is_err_and(ApiError::may_be_done));
+            view.take_answered(answer.as_ref().is_err_and(ApiError::may_be_done));
         }
         match answer {
             Ok(lease) => self.succeeded(now, &step, sent, &lease),
@@ -46,7 +46,7 @@ impl Slots {
                 self.observe(now, slot, lease, By::Watch);
             }
             Some(_) => return,
-            None => self.is_missing(now, slot),
+            None => self.found_missing(now, slot),
         }
         if self.is_waiting() && self.has_nothing_to_write(now) {
             self.contact.answered(true);
@@ -100,7 +100,7 @@ impl Slots {
                 self.hold(now, slot, (sent, self.settings.duration), sent);
             }
             Purpose::LineUp(_) if !self.is_next(lease) => {
-                self.place.has_no_lines();
+                self.place.stop_lining_up();
             }
             _ => {}
         }
@@ -128,7 +128,7 @@ impl Slots {
     fn not_found(&mut self, now: Moment, sent: Moment, step: &Purpose) {
         let slot = step.slot();
         self.contact.answered(false);
-        self.is_missing(now, slot);
+        self.found_missing(now, slot);
         if matches!(step, Purpose::Read(_)) {
             self.looked(now, slot);
         }
@@ -150,7 +150,7 @@ impl Slots {
             if !is_told {
                 view.forget();
             } else if !view.was_seen_after(sent) {
-                self.place.is_outdated(now);
+                self.place.home_changed(now);
             }
         }
         if self.is_waiting() {
@@ -162,7 +162,7 @@ impl Slots {
     fn failed(&mut self, now: Moment, step: &Purpose, error: &ApiError) {
         if matches!(step, Purpose::LineUp(_)) && error.is_refusal() {
             // A Role may not allow that. It is not needed.
-            return self.place.has_no_lines();
+            return self.place.stop_lining_up();
         }
         self.offering.end();
         if error.is_outage() {
@@ -174,7 +174,7 @@ impl Slots {
         if error.is_refusal() && self.wanted.is_none() {
             self.prepare_at = None;
         } else if error.is_refusal() && self.is_waiting() {
-            self.place.is_refused(step.slot());
+            self.place.slot_refused(step.slot());
         }
         if matches!(step, Purpose::LineUp(_)) && error.may_be_done() {
             self.views.get_mut(step.slot()).into_iter().for_each(View::forget);

@@ -42,7 +42,7 @@ impl Slots {
         let lined_up_at = self.place.lined_up_at(slot, lease);
         let is_own = lease.holder() == Some(self.settings.holder.as_str());
         if lease.holder().is_some() {
-            self.place.is_taken(slot);
+            self.place.slot_taken(slot);
         }
         if !is_own {
             self.lose_if_held(now, slot, lease);
@@ -94,10 +94,10 @@ impl Slots {
     }
 
     /// There is no such Lease.
-    pub(super) fn is_missing(&mut self, now: Moment, slot: usize) {
-        self.views.get_mut(slot).into_iter().for_each(|view| view.is_missing(now));
+    pub(super) fn found_missing(&mut self, now: Moment, slot: usize) {
+        self.views.get_mut(slot).into_iter().for_each(|view| view.found_missing(now));
         if slot == self.place.home() {
-            self.place.is_missing();
+            self.place.found_missing();
         }
         if self.place.line() == Some(slot) {
             self.place.left_line();
@@ -127,7 +127,7 @@ impl Slots {
                 self.halting.halt(reason, now.after(wait));
                 // It is given back next.
                 self.held = None;
-                self.place.has_slot();
+                self.place.got_slot();
             }
             Verdict::Nothing if self.halting.end_halt() => self.wait_anew(now),
             Verdict::Nothing if is_read => self.halting.check(digest),

@@ -128,7 +128,7 @@ impl Place {
     }
 
     /// A slot was got.
-    pub(super) fn has_slot(&mut self) {
+    pub(super) fn got_slot(&mut self) {
         self.chosen = None;
     }
 
@@ -209,8 +209,8 @@ impl Place {
         self.line = None;
     }
 
-    /// The server does not let this replica write who is next, or does not keep it.
-    pub(super) fn has_no_lines(&mut self) {
+    /// Writes no more who is next: the server does not let this replica do that, or does not keep it.
+    pub(super) fn stop_lining_up(&mut self) {
         (self.line, self.is_line_kept) = (None, false);
     }
 }
@@ -253,12 +253,12 @@ impl Place {
     }
 
     /// There is no Lease of the home.
-    pub(super) fn is_missing(&mut self) {
+    pub(super) fn found_missing(&mut self) {
         (self.has_seen, self.check_at) = (true, None);
     }
 
     /// A write shows that the Lease of the home has changed. The watch tells how, if it works.
-    pub(super) fn is_outdated(&mut self, now: Moment) {
+    pub(super) fn home_changed(&mut self, now: Moment) {
         self.check_at = Some(now.after(SILENCE));
     }
 
@@ -292,7 +292,7 @@ impl Place {
     }
 
     /// Somebody has the slot.
-    pub(super) fn is_taken(&mut self, slot: usize) {
+    pub(super) fn slot_taken(&mut self, slot: usize) {
         self.chosen.take_if(|chosen| *chosen == slot);
     }
 
@@ -329,8 +329,8 @@ impl Place {
     }
 
     /// The server refuses a request about this slot: a Role may name fewer of them than there are.
-    pub(super) fn is_refused(&mut self, slot: usize) {
-        self.is_taken(slot);
+    pub(super) fn slot_refused(&mut self, slot: usize) {
+        self.slot_taken(slot);
         if slot == self.home && self.count > 1 && self.line.is_none() {
             let other = self.other();
             self.move_to(other);

@@ -30,7 +30,7 @@ impl Slots {
         let request = self.request(&step, now)?;
         if let Purpose::Take(slot) = step {
             let until = now.mono.after(self.own_time());
-            self.views.get_mut(slot)?.may_be_own(until);
+            self.views.get_mut(slot)?.asked_to_take(until);
         }
         let creates = matches!(request, LeaseRequest::Create(_));
         self.in_flight = Some(InFlight { step, sent: now.mono, creates });

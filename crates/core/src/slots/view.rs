@@ -97,7 +97,7 @@ impl View {
     }
 
     /// There is no such object.
-    pub(super) fn is_missing(&mut self, now: Moment) {
+    pub(super) fn found_missing(&mut self, now: Moment) {
         self.lease = Some(Arc::new(Lease::new(&self.name)));
         self.seen_last = now;
         self.missing_since.get_or_insert(now);
@@ -126,12 +126,12 @@ impl View {
     }
 
     /// A request that takes it is sent: from now on it may be in this podnudge's name.
-    pub(super) fn may_be_own(&mut self, until: Moment) {
+    pub(super) fn asked_to_take(&mut self, until: Moment) {
         self.asked_until = Some(until);
     }
 
     /// That request has been answered. If the answer does not say what came of it, it may have been carried out.
-    pub(super) fn was_asked(&mut self, may_be_done: bool) {
+    pub(super) fn take_answered(&mut self, may_be_done: bool) {
         let asked = self.asked_until.take().filter(|_| may_be_done);
         self.own_until = self.own_until.max(asked);
     }

@@ -99,7 +99,7 @@ fn together<'a>(
             server.step();
             for (at, n, told) in server.sent.drain(..) {
                 if let Some(replica) = replicas.get_mut(n) {
-                    replica.is_told(at, told);
+                    replica.tell(at, told);
                     queue.push(Reverse((at, n)));
                 }
             }

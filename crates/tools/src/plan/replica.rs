@@ -157,7 +157,7 @@ impl<'a> Replica<'a> {
         match due.map(OccupiedEntry::remove) {
             Some(Due::Event(event)) => self.core.handle(now, event),
             Some(Due::Sync) => self.sync(now),
-            Some(Due::Start) => self.has_version(self.readable(), self.application.ready()),
+            Some(Due::Start) => self.record_version(self.readable(), self.application.ready()),
             Some(Due::Told(told)) => {
                 self.slots.iter_mut().for_each(|slots| slots.told(now, &told));
             }
@@ -177,7 +177,7 @@ impl<'a> Replica<'a> {
     }
 
     /// The API server tells this at that time.
-    pub(super) fn is_told(&mut self, at: Moment, told: Told) {
+    pub(super) fn tell(&mut self, at: Moment, told: Told) {
         self.at(at, Due::Told(told));
     }
 
@@ -235,7 +235,7 @@ impl<'a> Replica<'a> {
     }
 
     /// The application runs this version from then on.
-    fn has_version(&mut self, version: usize, at: Moment) {
+    fn record_version(&mut self, version: usize, at: Moment) {
         if version == self.edits.len() {
             self.has_last.get_or_insert(at);
         }
@@ -351,7 +351,7 @@ impl<'a> Replica<'a> {
             Extent::Send => {
                 let until = now.after(self.scenario.downtime);
                 self.application.interrupt(now, until);
-                self.has_version(self.readable(), until);
+                self.record_version(self.readable(), until);
                 Acted::Accepted("200".to_owned())
             }
         }
