@@ -89,7 +89,7 @@ fn judge_at(paths: &[PathBuf], one: Check) -> Judgement {
     let asked = digest(digests);
     let (paths, checks) = (|| paths.iter().map(PathBuf::as_path), [one]);
     let checked = check(paths(), &keys, asked, &checks, NOW).err().unwrap_or(Checked::Passed);
-    Judgement { checked, expires: expiry(paths(), &keys, asked, &checks, NOW) }
+    Judgement { checked, expires: expiry(paths(), &keys, asked, &checks, NOW).unwrap_or_default() }
 }
 
 fn judge(content: &Payload, one: Check) -> Judgement {

@@ -70,18 +70,19 @@ pub fn check<'a>(
 }
 
 /// When the first certificate that the checks are about expires, whatever their verdict: the leaf
-/// of a chain, or the last to expire of a bundle of CAs. `None` without readable certificates, or
-/// if the volumes no longer have this digest.
+/// of a chain, or the last to expire of a bundle of CAs. `None` without readable certificates. Fails if
+/// the volumes no longer have this digest.
 pub fn expiry<'a>(
     volumes: impl IntoIterator<Item = &'a Path>,
     keys: &KeyFilter,
     expected: Digest,
     checks: &[Check],
     now: UnixTime,
-) -> Option<UnixTime> {
-    let read = read_included(volumes, keys, expected).ok()?;
+) -> Result<Option<UnixTime>, Checked> {
+    let read = read_included(volumes, keys, expected)?;
     let of_certificates = checks.iter().filter(|check| check.checks_certificates());
-    of_certificates.filter_map(|check| certificates_expire(selected_keys(check, &read), now)).min()
+    let expire = |check| certificates_expire(selected_keys(check, &read), now);
+    Ok(of_certificates.filter_map(expire).min())
 }
 
 /// The directory that the key's name is relative to, the key, and its content.

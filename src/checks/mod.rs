@@ -106,13 +106,13 @@ pub(crate) fn run_local(
     }
 }
 
-/// When the first certificate that the rule checks expires, if the volumes have this digest.
+/// When the first certificate that the rule checks expires, if there is one. Fails unless the volumes have this digest.
 pub(crate) fn expiry(
     rule: &Rule,
     expected: Digest,
     attempts: &Attempts,
     now: UnixTime,
-) -> Option<UnixTime> {
+) -> Result<Option<UnixTime>, Checked> {
     // It reads the same certificates as their check.
     let attempt = attempts.begin(expected);
     let volumes = rule.settings.watch.iter().map(PathBuf::as_path);

@@ -73,8 +73,11 @@ impl Agent {
                 let Some(state) = self.rules.get(rule.0) else { return };
                 let attempts = state.attempts.clone();
                 self.queue_read(rule, move |config| {
-                    let at = checks::expiry(config, digest, &attempts, now);
-                    Done::Event(Event::Expires(rule, at))
+                    // Content that moved is read again after its scan.
+                    match checks::expiry(config, digest, &attempts, now) {
+                        Ok(at) => Done::Event(Event::Expires(rule, digest, at)),
+                        Err(_) => Done::Nothing,
+                    }
                 });
             }
             Command::Publish(rule, digest) => {

@@ -43,7 +43,7 @@ pub enum Command {
     /// no baseline.
     Remember(RuleId, Digest),
     /// Find out when the first certificate of this digest, which was on disk, expires. Answer:
-    /// `Event::Expires`.
+    /// `Event::Expires`; none if the volumes do not have this digest now, or are unreadable.
     Expiry(RuleId, Digest),
     /// Evaluate a condition of the gate. Answer: `Event::Probed`.
     Probe(RuleId, Probe),

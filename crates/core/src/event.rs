@@ -44,8 +44,8 @@ pub enum Event {
     Rights(RuleId, Vec<Problem>),
     /// The answer to `Command::Check` for this digest.
     Checked(RuleId, Digest, Checked),
-    /// The answer to `Command::Expiry`.
-    Expires(RuleId, Option<UnixTime>),
+    /// The answer to `Command::Expiry` for this digest: when its first certificate expires, if it has any.
+    Expires(RuleId, Digest, Option<UnixTime>),
     /// The answer to `Command::Probe`: the reason to wait, if any.
     Probed(RuleId, Probe, Option<Reason>),
     /// The answer to `Command::Publish` and `Command::RollBack`.

@@ -54,10 +54,18 @@ pub(crate) struct Intake {
     changed: ChangedKeys,
     /// The gaps in the observation of the volumes when the last action began.
     gaps: Gaps,
-    /// The digest whose certificates were inspected last, and the first expiry.
-    certificates: (Option<Digest>, Option<UnixTime>),
+    certificates: Option<Certificates>,
     /// The number of random draws for the jitter.
     draws: u64,
+}
+
+/// When certificates expire.
+#[derive(Debug, Clone, Copy)]
+struct Certificates {
+    /// The content that they belong to.
+    of: Digest,
+    /// The first expiry; `None` if there are none.
+    expire_at: Option<UnixTime>,
 }
 
 /// The parts.
@@ -72,7 +80,7 @@ impl Intake {
             paused_until: None,
             changed: ChangedKeys::default(),
             gaps: Gaps::default(),
-            certificates: (None, None),
+            certificates: None,
             draws: 0,
         }
     }
@@ -103,13 +111,21 @@ impl Intake {
         self.candidate.take()
     }
 
-    /// When the first certificate of the content expires.
+    /// When the first certificate of the content on disk expires.
     pub(crate) fn certificates_expire_at(&self) -> Option<UnixTime> {
-        self.certificates.1
+        self.certificates_on_disk()?.expire_at
     }
 
-    pub(crate) fn certificates_expire(&mut self, at: Option<UnixTime>) {
-        self.certificates.1 = at;
+    /// What is known of the certificates of the content on disk.
+    fn certificates_on_disk(&self) -> Option<Certificates> {
+        self.certificates.filter(|known| self.source.digest() == Some(known.of))
+    }
+
+    /// Takes when the first certificate of this content expires. A late answer about earlier content has no effect.
+    pub(crate) fn certificates_expire(&mut self, of: Digest, expire_at: Option<UnixTime>) {
+        if self.source.digest() == Some(of) {
+            self.certificates = Some(Certificates { of, expire_at });
+        }
     }
 }
 
@@ -290,17 +306,13 @@ impl Intake {
         }
     }
 
-    /// Whether to read when the certificates of the content expire. Content that has interrupted podnudge is checked
-    /// first.
-    pub(crate) fn looks_at_certificates(&mut self, disk: Digest, policy: &Policy) -> bool {
-        let is_due = policy.intake.has_certificates
+    /// Whether to read when the certificates of the content expire: until there is an answer, because there is none if
+    /// the content moves meanwhile. Content that has interrupted podnudge is checked first.
+    pub(crate) fn looks_at_certificates(&self, disk: Digest, policy: &Policy) -> bool {
+        policy.intake.has_certificates
             && self.source.digest() == Some(disk)
-            && self.certificates.0 != Some(disk)
-            && self.checks.interruptions(disk) == 0;
-        if is_due {
-            self.certificates.0 = Some(disk);
-        }
-        is_due
+            && self.certificates_on_disk().is_none()
+            && self.checks.interruptions(disk) == 0
     }
 }
 

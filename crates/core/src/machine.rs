@@ -123,7 +123,9 @@ impl Core {
             Event::Checked(rule, digest, checked) => {
                 self.with_rule(rule, |rule, out| rule.checked(now, digest, checked, out));
             }
-            Event::Expires(rule, at) => self.with_rule(rule, |rule, _| rule.expires(at)),
+            Event::Expires(rule, digest, at) => {
+                self.with_rule(rule, |rule, _| rule.expires(digest, at));
+            }
             Event::Probed(rule, probe, reason) => {
                 self.with_rule(rule, |rule, _| rule.probed(now, probe, reason));
             }

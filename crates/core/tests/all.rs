@@ -9,6 +9,7 @@
     reason = "a test fails by panicking, and prints its progress"
 )]
 
+mod certificates;
 mod fleet;
 mod fleet_slots;
 #[cfg(feature = "page")]

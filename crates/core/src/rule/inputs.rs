@@ -65,7 +65,7 @@ impl Rule {
         self.apply_conclusion(now, disk, conclusion, out);
     }
 
-    fn look_at_certificates(&mut self, disk: Digest, out: &mut VecDeque<Command>) {
+    fn look_at_certificates(&self, disk: Digest, out: &mut VecDeque<Command>) {
         if self.intake.looks_at_certificates(disk, &self.policy) {
             out.push_back(Command::Expiry(self.id, disk));
         }
@@ -215,8 +215,8 @@ impl Rule {
         }
     }
 
-    pub(crate) fn expires(&mut self, at: Option<UnixTime>) {
-        self.intake.certificates_expire(at);
+    pub(crate) fn expires(&mut self, digest: Digest, at: Option<UnixTime>) {
+        self.intake.certificates_expire(digest, at);
     }
 
     pub(crate) fn checked(

@@ -339,7 +339,7 @@ impl Pair {
                 Command::LookAtPod(rule, number, _) => {
                     (rule, Event::PodLooked(rule, number, PodLook::Yes))
                 }
-                Command::Expiry(rule, _) => (rule, Event::Expires(rule, None)),
+                Command::Expiry(rule, digest) => (rule, Event::Expires(rule, digest, None)),
                 Command::Probe(rule, probe) => (rule, Event::Probed(rule, probe, None)),
                 Command::ReadPublished(rule) => {
                     let current = self.shelves[rule.0].current;

@@ -631,8 +631,8 @@ impl World {
                     let current = self.shelf.current.map(|(digest, _)| digest);
                     self.answer(Duration::ZERO, Event::FoundPublished(rule, current));
                 }
-                Command::Expiry(rule, _) => {
-                    self.answer(Duration::ZERO, Event::Expires(rule, None));
+                Command::Expiry(rule, digest) => {
+                    self.answer(Duration::ZERO, Event::Expires(rule, digest, None));
                 }
                 Command::Publish(rule, digest) => {
                     let is_there = self.shelf.current.is_some_and(|(there, _)| there == digest);

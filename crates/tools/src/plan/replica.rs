@@ -256,7 +256,7 @@ impl<'a> Replica<'a> {
                 let checked = if is_there { Checked::Passed } else { Checked::Moved };
                 Event::Checked(rule, digest, checked)
             }
-            Command::Expiry(rule, _) => Event::Expires(rule, None),
+            Command::Expiry(rule, digest) => Event::Expires(rule, digest, None),
             Command::Probe(rule, probe) => Event::Probed(rule, probe, None),
             Command::Publish(rule, digest) => {
                 let is_there = self.digest_on_disk() == digest;
