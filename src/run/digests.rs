@@ -45,16 +45,7 @@ impl Digests {
     /// Puts names in place of the digests of a status.
     pub(super) fn apply(&self, status: &mut RuleStatus) {
         status.shows_digests = self.are_public;
-        let all = [
-            &mut status.digest_on_disk,
-            &mut status.digest_applied,
-            &mut status.digest_running,
-            &mut status.digest_published,
-        ];
-        let digests = all.into_iter().flatten();
-        #[cfg(feature = "page")]
-        let digests = digests.chain(status.changes.iter_mut().flat_map(|one| &mut one.digest));
-        digests.for_each(|digest| *digest = self.naming.of(*digest));
+        status.digests_mut().for_each(|digest| *digest = self.naming.of(*digest));
     }
 }
 

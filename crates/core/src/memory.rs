@@ -48,24 +48,41 @@ impl Memory {
 
     /// All times, to be translated if the machine was booted since.
     pub fn moments_mut(&mut self) -> impl Iterator<Item = &mut Moment> {
-        let rollout = self.rollout.as_mut().map(SavedRollout::moments_mut);
-        let baked = self.slot.as_mut().and_then(SavedSlot::baked_at_mut);
-        let paused = self.paused_until.as_mut();
-        let single = [self.last_action.as_mut(), self.drained_since.as_mut(), baked, paused];
-        let ends = (self.ends.count > 0).then_some(&mut self.ends.start);
-        let restarts = self.restarts.iter_mut();
-        restarts
-            .chain(single.into_iter().flatten())
-            .chain(rollout.into_iter().flatten())
-            .chain(ends)
+        self.moments_and_reasons().0
     }
 
     /// All texts, which another process may have written.
     pub fn reasons_mut(&mut self) -> impl Iterator<Item = &mut Reason> {
-        let rollout = self.rollout.as_mut().map(SavedRollout::reasons_mut);
-        let failed = self.failed.as_mut().map(|failed| &mut failed.reason);
-        let halts = self.halts.iter_mut().map(|halt| &mut halt.reason);
-        halts.chain(failed).chain(rollout.into_iter().flatten())
+        self.moments_and_reasons().1
+    }
+
+    /// Names all fields, as the same for a rollout does: the compiler asks about each new one.
+    fn moments_and_reasons(
+        &mut self,
+    ) -> (impl Iterator<Item = &mut Moment>, impl Iterator<Item = &mut Reason>) {
+        let Self {
+            known: Known { running: _, evidence: _, at: _ },
+            restarts,
+            last_action,
+            failed,
+            rollout,
+            ends: Ends { count, start },
+            slot,
+            halts,
+            drained_since,
+            pod: _,
+            paused_until,
+        } = self;
+        let rollout = rollout.as_mut().map(SavedRollout::moments_and_reasons);
+        let (of_rollout, why_rollout): (Option<_>, Option<_>) = rollout.unzip();
+        let baked = slot.as_mut().and_then(SavedSlot::baked_at_mut);
+        let single = [last_action.as_mut(), drained_since.as_mut(), baked, paused_until.as_mut()];
+        let moments = restarts.iter_mut().chain(single.into_iter().flatten());
+        let moments = moments.chain(of_rollout.into_iter().flatten());
+        let failed = failed.iter_mut().map(|Failed { digest: _, rolled_out: _, reason }| reason);
+        let halts = halts.iter_mut().map(|SavedHalt { digest: _, reason }| reason);
+        let reasons = halts.chain(failed).chain(why_rollout.into_iter().flatten());
+        (moments.chain((*count > 0).then_some(start)), reasons)
     }
 
     /// What holds in another pod, in the place of that which saved it: the application there has started since, and
@@ -143,13 +160,25 @@ pub struct SavedRollout {
 }
 
 impl SavedRollout {
-    fn moments_mut(&mut self) -> impl Iterator<Item = &mut Moment> {
-        [self.restart_began.as_mut(), self.retry_at.as_mut()].into_iter().flatten()
-    }
-
-    fn reasons_mut(&mut self) -> impl Iterator<Item = &mut Reason> {
-        let back = self.back.as_mut().map(|back| &mut back.reason);
-        [back, self.tripped.as_mut()].into_iter().flatten()
+    fn moments_and_reasons(
+        &mut self,
+    ) -> (impl Iterator<Item = &mut Moment>, impl Iterator<Item = &mut Reason>) {
+        let Self {
+            digest: _,
+            back,
+            attempt: _,
+            is_triggered: _,
+            is_restart: _,
+            is_suspect: _,
+            restart_began,
+            pod_ends: _,
+            is_in_new_pod: _,
+            retry_at,
+            tripped,
+        } = self;
+        let back =
+            back.iter_mut().map(|SavedRollback { failed: _, after_restart: _, reason }| reason);
+        (restart_began.iter_mut().chain(retry_at), back.chain(tripped))
     }
 
     fn in_new_pod(self) -> Self {
@@ -209,8 +238,10 @@ pub enum SavedUse {
 impl SavedSlot {
     fn baked_at_mut(&mut self) -> Option<&mut Moment> {
         match &mut self.used {
-            SavedUse::UntilBaked { at, .. } => Some(at),
-            SavedUse::Interrupted | SavedUse::UntilReady { .. } | SavedUse::UntilServing => None,
+            SavedUse::UntilBaked { is_on_trial: _, at } => Some(at),
+            SavedUse::Interrupted
+            | SavedUse::UntilReady { is_on_trial: _ }
+            | SavedUse::UntilServing => None,
         }
     }
 }

@@ -3,6 +3,7 @@
 
 #[cfg(feature = "page")]
 mod change;
+mod confidential;
 
 use serde::Serialize;
 
@@ -87,37 +88,6 @@ impl Reloads {
         if std::mem::take(&mut self.is_open) {
             self.fail();
         }
-    }
-}
-
-impl Status {
-    /// The status without digests, by which a short secret can be guessed, without reasons, which
-    /// may quote a checker or the application, and without the names of keys.
-    #[must_use]
-    pub fn for_anybody(mut self) -> Self {
-        let hide = |reason: &mut Reason| {
-            let hint = "run `podnudge status` in the pod, or send the token";
-            *reason = Reason::new("only shown to the pod itself").hint(hint);
-        };
-        self.unhealthy.iter_mut().for_each(hide);
-        if let Some(eager) = &mut self.eager_sync {
-            let objects = eager.objects.iter_mut().filter_map(|object| object.reason.as_mut());
-            eager.reason.iter_mut().chain(objects).for_each(hide);
-        }
-        for rule in &mut self.rules {
-            (rule.digest_on_disk, rule.digest_applied) = (None, None);
-            (rule.digest_running, rule.digest_published) = (None, None);
-            let slot = rule.slot.iter_mut().filter_map(|slot| slot.reason.as_mut());
-            rule.reason.iter_mut().chain(&mut rule.not_ready).chain(slot).for_each(hide);
-            rule.preflight.iter_mut().for_each(|problem| hide(&mut problem.reason));
-            rule.volumes.iter_mut().filter_map(|volume| volume.reason.as_mut()).for_each(hide);
-            #[cfg(feature = "page")]
-            for change in &mut rule.changes {
-                (change.digest, change.keys) = (None, None);
-                change.reason.iter_mut().for_each(hide);
-            }
-        }
-        self
     }
 }
 
