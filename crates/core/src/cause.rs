@@ -5,7 +5,8 @@
 /// | condition | changed | triggered | first fill | known good |
 /// | --- | --- | --- | --- | --- |
 /// | approval before the checks | yes | – | yes | – |
-/// | volumes complete, checks passed | yes | yes | yes | yes |
+/// | all volumes exist | yes | where podnudge publishes | yes | yes |
+/// | checks passed | yes | yes | yes | yes |
 /// | jitter, min-interval, window, pause, approval | yes | – | – | – |
 /// | restart budget | yes | – | – | – |
 /// | turn by the clock, slot | yes | yes | – | – |
@@ -29,6 +30,11 @@ impl Cause {
     /// Whether jitter, minimum interval, holds and the restart budget apply.
     pub(super) fn is_subject_to_holds(self) -> bool {
         self == Self::Changed
+    }
+
+    /// Whether all volumes must exist. A trigger acts without one if the application reads the volumes itself.
+    pub(super) fn needs_all_volumes(self, reads_volumes: bool) -> bool {
+        self != Self::Triggered || !reads_volumes
     }
 
     /// Whether a slot is required, where replicas share slots.

@@ -41,7 +41,7 @@ pub(super) struct Conditions<'a> {
     pub(super) cause: Cause,
     /// A scan or an inspection of the target is pending, and may change the decision.
     pub(super) is_update_pending: bool,
-    /// All volumes exist, and are readable where the content has to be read.
+    /// All volumes exist that the cause needs, and are readable where the content has to be read.
     pub(super) is_complete: bool,
     pub(super) verdict: Verdict<'a>,
     /// Whether the checks of the candidate may run: a person has approved it, if that is required.

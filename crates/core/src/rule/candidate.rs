@@ -104,10 +104,9 @@ impl Rule {
             None if self.is_busy() => Supersedable::Later(None),
             None => Supersedable::Now,
         };
-        let is_readable =
-            self.application.reads_volumes() || self.intake.source().unreadable().is_none();
-        let is_complete = is_readable && !self.intake.source().is_missing_a_volume();
-        let may_be_incomplete = cause == Cause::Triggered && self.application.reads_volumes();
+        let (source, reads_volumes) = (self.intake.source(), self.application.reads_volumes());
+        let is_readable = reads_volumes || source.unreadable().is_none();
+        let are_enough = !source.is_missing_a_volume() || !cause.needs_all_volumes(reads_volumes);
         Some(gate::evaluate(
             candidate,
             &Conditions {
@@ -115,14 +114,14 @@ impl Rule {
                 policy: &self.policy,
                 replica: &self.replica,
                 cause,
-                is_update_pending: self.intake.source().is_update_pending(now.mono)
+                is_update_pending: source.is_update_pending(now.mono)
                     || !self.application.is_resolved(),
-                is_complete: is_complete || may_be_incomplete,
+                is_complete: is_readable && are_enough,
                 verdict: self.intake.checks().verdict(candidate.digest()),
                 may_check: self.intake.may_check(candidate.digest(), self.runs(), &self.policy),
                 next_action: self.application.rate().next_action(&self.policy),
                 restart_at: self.application.rate().next_restart(now.mono, &self.policy),
-                is_paused_by_key: self.intake.source().is_paused_by_key(),
+                is_paused_by_key: source.is_paused_by_key(),
                 paused_until: self.intake.paused_until(),
                 rollout,
                 permit: self.answer_for_candidate(now, cause, candidate.digest()),
