@@ -110,6 +110,15 @@ pub(super) fn evaluate(candidate: &Candidate, ctx: &Conditions<'_>) -> Gate {
     if let Some(closed) = closed(candidate, ctx) {
         return Gate::Closed(closed);
     }
+    // Before its turn, nothing is probed.
+    let permitted = match &ctx.permit {
+        Answer::Turn { at, why } => {
+            return Gate::Closed(Closed::Held(Some(*at), why.clone()));
+        }
+        Answer::Go => Gate::Open,
+        Answer::Wait(reason) => Gate::Claim(reason.cloned()),
+        Answer::Halted(reason) => Gate::Claim(Some((*reason).clone())),
+    };
     if ctx.cause.is_subject_to_holds() && ctx.policy.gate.hold.pause_file {
         let paused = pause_file(candidate.probe_state(Probe::PauseFile), ctx.now.mono);
         if paused != Gate::Open {
@@ -117,12 +126,7 @@ pub(super) fn evaluate(candidate: &Candidate, ctx: &Conditions<'_>) -> Gate {
         }
     }
     // Last: whoever has a slot uses it at once.
-    match &ctx.permit {
-        Answer::Go => Gate::Open,
-        Answer::Turn { at, why } => Gate::Closed(Closed::Held(Some(*at), why.clone())),
-        Answer::Wait(reason) => Gate::Claim(reason.cloned()),
-        Answer::Halted(reason) => Gate::Claim(Some((*reason).clone())),
-    }
+    permitted
 }
 
 fn closed(candidate: &Candidate, ctx: &Conditions<'_>) -> Option<Closed> {
@@ -155,11 +159,7 @@ fn closed(candidate: &Candidate, ctx: &Conditions<'_>) -> Option<Closed> {
         return Some(Closed::Waiting);
     }
     let held = held(candidate, ctx, now).filter(|_| ctx.cause.is_subject_to_holds());
-    let turn = || match &ctx.permit {
-        Answer::Turn { at, why } => Some((Some(*at), why.clone())),
-        Answer::Go | Answer::Wait(_) | Answer::Halted(_) => None,
-    };
-    held.or_else(turn).map(|(until, reason)| Closed::Held(until, reason))
+    held.map(|(until, reason)| Closed::Held(until, reason))
 }
 
 /// The hold that applies at this time, as far as is known now, and its end.

@@ -182,17 +182,16 @@ impl Supervisor {
                 self.set_timer(None);
                 pass_on(self.child, Signal::SIGKILL as i32);
             }
-            Next::StartAnew => return self.start_anew(event),
+            Next::StartAnew(code) => return self.start_anew(code),
             Next::Exit(code) => return Some(Ok(code)),
         }
         None
     }
 
-    fn start_anew(&mut self, event: Event) -> Option<End> {
+    fn start_anew(&mut self, code: u8) -> Option<End> {
         self.set_timer(None);
         end_left();
         let (old, name) = (self.child.as_raw_nonzero(), self.command.name());
-        let code = if let Event::Ended(code) = event { code } else { 0 };
         let ended = format!(
             "restart requested by {}: process {old} (`{name}`) ended with {code}",
             self.requester

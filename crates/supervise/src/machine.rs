@@ -29,8 +29,8 @@ pub(super) enum Next {
     Stop,
     /// Kill the command.
     Kill,
-    /// End what the command has left, and start it anew.
-    StartAnew,
+    /// End what the command has left, which has ended with this code, and start it anew.
+    StartAnew(u8),
     /// End with this code.
     Exit(u8),
 }
@@ -62,9 +62,9 @@ impl State {
             Event::Signal(signal) => self.signal(signal),
             Event::GraceOver if self.is_restarting => Next::Kill,
             Event::GraceOver => Next::Wait,
-            Event::Ended(_) if self.is_restarting && !self.is_ending => {
+            Event::Ended(code) if self.is_restarting && !self.is_ending => {
                 self.is_restarting = false;
-                Next::StartAnew
+                Next::StartAnew(code)
             }
             Event::Ended(code) => Next::Exit(code),
         }
@@ -100,7 +100,8 @@ mod tests {
     fn only_a_request_starts_the_command_anew() {
         let events =
             [Signal(SIGHUP), Request, Signal(SIGHUP), Ended(0), Request, Ended(143), Ended(139)];
-        let wanted = [PassOn(SIGHUP), Stop, PassOn(SIGHUP), StartAnew, Stop, StartAnew, Exit(139)];
+        let wanted =
+            [PassOn(SIGHUP), Stop, PassOn(SIGHUP), StartAnew(0), Stop, StartAnew(143), Exit(139)];
         assert_eq!(steps(SIGTERM, &events), wanted);
         assert_eq!(steps(SIGTERM, &[Ended(0)]), [Exit(0)]);
     }
@@ -108,13 +109,13 @@ mod tests {
     #[test]
     fn a_second_request_is_met_by_the_same_restart() {
         let events = [Request, Request, Ended(0), Ended(1)];
-        assert_eq!(steps(SIGTERM, &events), [Stop, Wait, StartAnew, Exit(1)]);
+        assert_eq!(steps(SIGTERM, &events), [Stop, Wait, StartAnew(0), Exit(1)]);
     }
 
     #[test]
     fn a_command_that_does_not_end_is_killed_and_started_anew() {
         let events = [GraceOver, Request, GraceOver, Ended(137)];
-        assert_eq!(steps(SIGTERM, &events), [Wait, Stop, Kill, StartAnew]);
+        assert_eq!(steps(SIGTERM, &events), [Wait, Stop, Kill, StartAnew(137)]);
     }
 
     #[test]
@@ -146,7 +147,7 @@ mod tests {
         let events = [Signal(SIGINT), Request, Ended(0)];
         assert_eq!(
             steps(SIGTERM, &events),
-            [PassOn(SIGINT), Stop, StartAnew],
+            [PassOn(SIGINT), Stop, StartAnew(0)],
             "a key of the terminal"
         );
     }

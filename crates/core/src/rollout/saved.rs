@@ -8,11 +8,12 @@ use crate::clock::Now;
 use crate::intake::OnDisk;
 use crate::memory::{SavedRollback, SavedRollout};
 use crate::reason::Reason;
+use crate::snapshot::Digest;
 
 impl Rollout {
-    /// What to save of it; `why` is the reason of a rollback. While new content is being published, that is the
+    /// What to save of it; `why` tells why a digest is rolled back. While new content is being published, that is the
     /// superseded rollout: if podnudge is killed, the publish directory tells which of the two continues.
-    pub(crate) fn saved(&self, why: &Reason) -> Option<SavedRollout> {
+    pub(crate) fn saved(&self, why: &dyn Fn(Digest) -> Reason) -> Option<SavedRollout> {
         if let (Step::Publishing { superseded }, Direction::Forward) = (&self.step, self.direction)
         {
             return superseded.as_ref().and_then(|superseded| superseded.saved(why));
@@ -20,7 +21,7 @@ impl Rollout {
         let back = match self.direction {
             Direction::Forward => None,
             Direction::Back { failed, after_restart } => {
-                Some(SavedRollback { failed, after_restart, reason: why.clone() })
+                Some(SavedRollback { failed, after_restart, reason: why(failed) })
             }
         };
         // The attempt that waits for the budget begins anew: its number is counted when it begins.

@@ -49,12 +49,8 @@ impl Rule {
     }
 
     fn memory(&self) -> Memory {
-        let rollout = self.rollout.as_ref().and_then(|rollout| {
-            let failed = rollout.failed_digest();
-            let why =
-                failed.and_then(|failed| self.application.verdicts().quarantine_reason(failed));
-            rollout.saved(why.unwrap_or(&Reason::new("it did not work")))
-        });
+        let why = |failed| self.why_rolled_back(failed);
+        let rollout = self.rollout.as_ref().and_then(|rollout| rollout.saved(&why));
         let has_rollout = rollout.is_some();
         Memory {
             known: self.saved.known,
@@ -73,6 +69,12 @@ impl Rule {
             pod: self.saved.pod.clone(),
             paused_until: self.intake.paused_until(),
         }
+    }
+
+    /// Why this digest is rolled back. A person may have released it from quarantine meanwhile.
+    pub(super) fn why_rolled_back(&self, failed: Digest) -> Reason {
+        let reason = self.application.verdicts().quarantine_reason(failed).cloned();
+        reason.unwrap_or_else(|| Reason::new("it did not work"))
     }
 
     /// Takes what an earlier podnudge has saved, and finishes what it left unfinished, whatever is on disk now.

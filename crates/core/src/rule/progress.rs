@@ -7,7 +7,6 @@ use crate::cause::Cause;
 use crate::clock::{CLOCK_MARGIN, Now};
 use crate::command::{Act, Command, Extent, RollBack};
 use crate::intake::OnDisk;
-use crate::reason::Reason;
 use crate::rollout::{Context, Direction, Effect, Input, Progress, Rollout};
 
 impl Rule {
@@ -135,8 +134,7 @@ impl Rule {
             out.push_back(Command::Publish(self.id, to));
             return;
         };
-        let reason = self.application.verdicts().quarantine_reason(failed).cloned();
-        let reason = reason.unwrap_or_else(|| Reason::new("it did not work"));
+        let reason = self.why_rolled_back(failed);
         self.remember(out);
         out.push_back(Command::RollBack(self.id, RollBack { to, failed, reason }));
     }
