@@ -32,7 +32,7 @@ impl Rule {
         // The kubelet delays the start of the containers of the pod, too.
         let unset_interval = pod_exit_code.map_or(Duration::ZERO, |_| kubelet::MIN_INTERVAL);
         let survives = self.names_process() || pod_exit_code.is_some();
-        Policy {
+        let mut policy = Policy {
             name: self.name.clone(),
             action: self.shown_actions(),
             proof_kinds: self.proof_kinds(),
@@ -81,11 +81,19 @@ impl Rule {
                 verify_interval: if self.proves_by_children() { LOOK_FOR_CHILDREN } else { LOOK },
             },
             permit: PermitPolicy {
-                slot: self.slot_policy(),
+                slot: None,
                 turns: self.turns(),
                 drain: settings.drain.clone(),
             },
-        }
+        };
+        policy.permit.slot = self.slot_policy(&policy);
+        policy
+    }
+
+    /// Whether the pod may not be Ready for a while after an action.
+    #[must_use]
+    pub fn may_interrupt(&self) -> bool {
+        self.policy(VolumeId(0)).may_interrupt()
     }
 
     /// The kinds of its actions, and the preset that they come from.
@@ -129,11 +137,11 @@ impl Rule {
             && self.checks.iter().any(is_external)
     }
 
-    fn slot_policy(&self) -> Option<SlotPolicy> {
+    fn slot_policy(&self, policy: &Policy) -> Option<SlotPolicy> {
         let limit = self.settings.limit.as_ref().filter(|limit| limit.lease.is_some())?;
         Some(SlotPolicy {
             acts_when_unreachable: limit.on_unreachable == Some(OnUnreachable::Act),
-            awaits_readiness: self.may_interrupt(),
+            awaits_readiness: policy.may_interrupt(),
             patience: self.settings.drain.as_ref().map_or(Duration::ZERO, |drain| drain.timeout),
             bake: limit.bake,
         })

@@ -258,15 +258,6 @@ impl Rule {
         })
     }
 
-    /// Whether the pod may not be Ready for a while after an action.
-    #[must_use]
-    pub fn may_interrupt(&self) -> bool {
-        self.restarts_target()
-            || self.settings.on_failure.contains(&OnFailure::Restart)
-            || self.settings.drain.is_some()
-            || self.settings.evicts()
-    }
-
     /// Whether new child processes are one of the proofs.
     #[must_use]
     pub fn proves_by_children(&self) -> bool {

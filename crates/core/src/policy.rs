@@ -99,7 +99,7 @@ pub struct RolloutPolicy {
     pub retries_first: bool,
     /// Whether to restart the target if the actions do not help.
     pub restarts_last: bool,
-    /// Whether the actions themselves restart the target.
+    /// Whether the actions themselves restart the target, or the whole pod.
     pub is_restart: bool,
     /// The exit code with which podnudge ends to restart the whole pod, if that is the action.
     pub pod_exit_code: Option<u8>,
@@ -177,12 +177,12 @@ pub struct PolicyVolume {
 
 impl Policy {
     /// Whether the pod may not be Ready for a while after an action.
-    pub(super) fn may_interrupt(&self) -> bool {
+    #[must_use]
+    pub fn may_interrupt(&self) -> bool {
         self.rollout.is_restart
             || self.rollout.restarts_last
             || self.permit.drain.is_some()
             || self.rollout.evict_wait.is_some()
-            || self.rollout.pod_exit_code.is_some()
     }
 }
 
