@@ -80,11 +80,7 @@ impl Rule {
                 verify_timeout: self.verify.timeout,
                 verify_interval: if self.proves_by_children() { LOOK_FOR_CHILDREN } else { LOOK },
             },
-            permit: PermitPolicy {
-                slot: None,
-                turns: self.turns(),
-                drain: settings.drain.clone(),
-            },
+            permit: PermitPolicy { slot: None, turns: self.turns(), drain: settings.drain.clone() },
         };
         policy.permit.slot = self.slot_policy(&policy);
         policy

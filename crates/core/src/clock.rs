@@ -45,6 +45,9 @@ pub(crate) const CLOCK_MARGIN: Duration = Duration::from_millis(20);
 pub struct UnixTime(pub Duration);
 
 impl UnixTime {
+    /// The last second of the year 9999: later times cannot be written.
+    pub(super) const LATEST: Self = Self(Duration::from_secs(253_402_300_799));
+
     /// Reads a time as Kubernetes writes it, in whole seconds.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -63,8 +66,7 @@ impl UnixTime {
 /// In the form of RFC 3339; of times after the year 9999, which it cannot write, the last second of that year.
 impl std::fmt::Display for UnixTime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        const LATEST: Duration = Duration::from_secs(253_402_300_799);
-        let time = SystemTime::UNIX_EPOCH + self.0.min(LATEST);
+        let time = SystemTime::UNIX_EPOCH + self.0.min(Self::LATEST.0);
         humantime::format_rfc3339_millis(time).fmt(f)
     }
 }

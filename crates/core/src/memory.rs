@@ -43,7 +43,7 @@ pub struct Memory {
 impl Memory {
     /// The most restarts that are remembered: as many as a budget may allow.
     pub const MOST_RESTARTS: usize = 1000;
-    /// The most halts that are remembered: as many as the first Lease names.
+    /// The most halts that are remembered, wait to be written, or are named by the first Lease.
     pub const MOST_HALTS: usize = 8;
 
     /// All times, to be translated if the machine was booted since.

@@ -9,9 +9,6 @@ use crate::memory::{Memory, SavedHalt};
 use crate::reason::Reason;
 use crate::snapshot::Digest;
 
-/// How many digests that failed on other replicas are remembered while a slot is wanted.
-const MOST_ELSEWHERE: usize = 8;
-
 /// The digests that failed on a replica.
 #[derive(Debug, Default)]
 pub(super) struct Halts {
@@ -58,7 +55,7 @@ impl Halts {
         self.elsewhere.retain(|(digest, _)| Some(*digest) != told_of);
         if let SlotState::Halted(digest, reason) = state {
             self.elsewhere.push((*digest, reason.clone()));
-            self.elsewhere.drain(..self.elsewhere.len().saturating_sub(MOST_ELSEWHERE));
+            self.elsewhere.drain(..self.elsewhere.len().saturating_sub(Memory::MOST_HALTS));
         }
     }
 

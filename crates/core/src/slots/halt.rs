@@ -4,23 +4,20 @@
 //! It is on the first Lease only, `NAME-0`. A replica writes it before it gives back its slot, and reads
 //! it after it has got one, so whoever gets a slot after a failure knows of it.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
 use crate::clock::UnixTime;
+use crate::memory::Memory;
 use crate::reason::Reason;
 use crate::shown;
 use crate::snapshot::Digest;
 
 /// The key of the annotation.
 pub(super) const ANNOTATION: &str = "podnudge.io/halted";
-/// How many digests are remembered; the oldest is dropped.
-const MOST: usize = 8;
 /// The longest reason, in bytes.
 const LONGEST: usize = 300;
-/// The last second of the year 9999: later times cannot be written.
-const LATEST: Duration = Duration::from_secs(253_402_300_799);
 
 /// The pod of a holder, for people.
 pub(super) fn pod_of(holder: &str) -> &str {
@@ -60,14 +57,14 @@ impl Halt {
 
 /// The text of a time in an object of Kubernetes (`MicroTime`).
 pub(super) fn rfc3339(time: UnixTime) -> String {
-    let time = SystemTime::UNIX_EPOCH.checked_add(time.0.min(LATEST));
+    let time = SystemTime::UNIX_EPOCH.checked_add(time.min(UnixTime::LATEST).0);
     humantime::format_rfc3339_micros(time.unwrap_or(SystemTime::UNIX_EPOCH)).to_string()
 }
 
 /// Reads the annotation, the oldest first. What is not of podnudge counts as nothing.
 pub(super) fn parse(annotation: &str) -> Vec<Halt> {
     let mut halts: Vec<Halt> = serde_json::from_str(annotation).unwrap_or_default();
-    halts.drain(..halts.len().saturating_sub(MOST));
+    halts.drain(..halts.len().saturating_sub(Memory::MOST_HALTS));
     halts
 }
 
@@ -80,11 +77,13 @@ pub(super) fn write(halts: &[Halt]) -> Option<String> {
 pub(super) fn add(halts: &mut Vec<Halt>, halt: Halt) {
     halts.retain(|other| other.digest != halt.digest);
     halts.push(halt);
-    halts.drain(..halts.len().saturating_sub(MOST));
+    halts.drain(..halts.len().saturating_sub(Memory::MOST_HALTS));
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn halt(n: u8) -> Halt {
@@ -97,7 +96,7 @@ mod tests {
         let mut halts = Vec::new();
         (0..20).chain([15]).for_each(|n| add(&mut halts, halt(n)));
         let written = write(&halts).expect("there are some");
-        assert!(written.len() < MOST * 600, "{} bytes", written.len());
+        assert!(written.len() < Memory::MOST_HALTS * 600, "{} bytes", written.len());
         assert_eq!(parse(&written), halts);
         let digests: Vec<u8> = halts.iter().map(|halt| halt.digest.0[0]).collect();
         assert_eq!(digests, [12, 13, 14, 16, 17, 18, 19, 15]);

@@ -4,11 +4,9 @@ use super::halt::Halt;
 use super::lease::Lease;
 use super::notice::Notice;
 use crate::clock::Moment;
+use crate::memory::Memory;
 use crate::reason::Reason;
 use crate::snapshot::Digest;
-
-/// How many digests may wait to be written: as many as are remembered.
-const MOST_NOTICES: usize = 8;
 
 /// The digests that failed.
 #[derive(Debug, Default)]
@@ -112,7 +110,7 @@ impl Halting {
         self.notices.retain(|other| other.digest() != notice.digest());
         self.notices.push(notice);
         self.tell_at = None;
-        self.notices.drain(..self.notices.len().saturating_sub(MOST_NOTICES));
+        self.notices.drain(..self.notices.len().saturating_sub(Memory::MOST_HALTS));
     }
 
     /// What is to be written next, and when.
