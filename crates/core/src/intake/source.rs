@@ -291,6 +291,11 @@ impl Source {
         self.volumes.iter().any(|volume| volume.snapshot().is_some_and(|found| found.pauses))
     }
 
+    /// Whether a volume has had a commit that is still to be scanned.
+    pub(crate) fn has_unread_commit(&self) -> bool {
+        self.volumes.iter().any(Volume::has_unread_commit)
+    }
+
     /// Whether a volume was missing at the last scan.
     pub(crate) fn is_missing_a_volume(&self) -> bool {
         self.volumes.iter().any(Volume::is_missing)

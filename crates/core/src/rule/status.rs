@@ -16,9 +16,9 @@ impl Rule {
         let is_complete = !self.intake.source().is_missing_a_volume()
             && self.intake.source().unreadable().is_none();
         let [commits, missed_by_watch, read_errors] = self.intake.source().counts();
-        // The volumes changed unseen: the process that runs may have read something else.
-        let may_have_read_other =
-            self.application.reads_volumes() && self.intake.source().has_gap_before(now.mono);
+        // The volumes changed unseen: the process that runs may have read something else. Or they have just changed.
+        let may_differ = self.intake.source().has_unread_commit()
+            || (self.application.reads_volumes() && self.intake.source().has_gap_before(now.mono));
         let state = self.state(now);
         let reason = self.reason(now).or_else(|| self.intake.source().unreadable()).cloned();
         let no_volume =
@@ -39,9 +39,7 @@ impl Rule {
                     InSync::Unknown
                 }
                 _ if !is_running || !is_complete || self.keeps_ending() => InSync::No,
-                evidence if evidence.is_proof() && !may_have_read_other && !is_hidden => {
-                    InSync::Yes
-                }
+                evidence if evidence.is_proof() && !may_differ && !is_hidden => InSync::Yes,
                 _ => InSync::Unknown,
             },
             evidence,
