@@ -117,9 +117,10 @@ impl Verification {
         self.next_poll.map(|_| self.acted_at.after(policy.rollout.alive_for))
     }
 
-    /// Whether a poll found no proof. After a given proof, wait for the next poll.
+    /// Whether a poll found no proof, or that nothing has opened the content yet: newer content may be what is
+    /// opened. After a given proof, wait for the next poll.
     pub(super) fn has_failed_poll(&self) -> bool {
-        self.pending.is_some()
+        self.pending.is_some() || self.read_until.is_some()
     }
 
     /// Processes the result of a poll.
