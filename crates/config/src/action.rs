@@ -139,7 +139,7 @@ impl Action {
         }
     }
 
-    /// Its key in the rule.
+    /// The action's key in the rule.
     pub(super) fn key(&self) -> &'static str {
         match self {
             Self::RestartPod(_) | Self::Evict(_) => "restart",

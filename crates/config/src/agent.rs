@@ -58,7 +58,7 @@ pub enum Listen {
 words! {
     /// Who may send `POST /reload` without a token.
     pub enum Reload {
-        /// Nobody.
+        /// Nobody may.
         Off = "off",
         /// Clients whose address is a loopback address.
         Loopback = "loopback",
@@ -68,11 +68,11 @@ words! {
 words! {
     /// Whose digests the metrics show.
     pub enum DigestsInMetrics {
-        /// Those of rules that watch nothing but ConfigMaps.
+        /// The digests of rules that watch nothing but ConfigMaps.
         Configmaps = "configmaps",
-        /// Those of all rules.
+        /// The digests of all rules.
         All = "all",
-        /// None.
+        /// No digests.
         None = "none",
     }
 }

@@ -32,7 +32,7 @@ settings! {
         keys: Vec<glob::Pattern> = list("all keys that count", glob());
         /// Each key must be valid JSON, YAML or TOML; or with `pem`, certificates and private keys that are valid now and belong together.
         syntax: Option<Syntax> = optional("", choice());
-        /// These keys must exist.
+        /// Keys that must exist.
         required_keys: Vec<String> = optional_list(checked("a key", parsers::key));
         /// All keys together must not have more bytes than this.
         max_bytes: Option<u32> = optional("", number(1, u32::MAX));
@@ -63,7 +63,7 @@ const CONDITIONS: [&str; 7] =
 words! {
     /// Whose check it is.
     pub enum CheckBy {
-        /// That of the rule's preset.
+        /// The check of the rule's preset.
         Preset = "preset",
         /// No program, not even that of the preset.
         None = "none",
@@ -98,7 +98,7 @@ pub struct Check {
 pub enum Condition {
     /// Every key has content.
     NotEmpty,
-    /// These keys exist.
+    /// All keys of a list exist.
     RequiredKeys(Vec<String>),
     /// All keys together hold at most this many bytes.
     MaxBytes(u64),

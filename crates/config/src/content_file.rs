@@ -18,7 +18,7 @@ const CURRENT: &str = "..data";
 pub struct ContentFile {
     /// The number of its volume among those of the rule.
     pub volume: usize,
-    /// Its path below the directory of the volume.
+    /// The file's path below the directory of the volume.
     pub key: PathBuf,
 }
 

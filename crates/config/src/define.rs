@@ -12,13 +12,13 @@ pub struct Section {
     pub header: &'static str,
     /// The description, with the blanks of a doc comment.
     pub(super) about: &'static str,
-    /// The settings.
+    /// The settings of the table.
     pub definitions: &'static [Definition],
     /// The constraints between the settings.
     pub relations: &'static [Relation],
 }
 
-/// One setting.
+/// One setting of a table.
 #[derive(Debug)]
 pub struct Definition {
     /// The field's name; the key has hyphens in place of underscores.
@@ -76,7 +76,7 @@ pub enum Form {
 /// What may stand in place of a list of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Single {
-    /// Nothing.
+    /// Nothing may.
     No,
     /// A single table; the list must not be empty.
     Table,
@@ -119,15 +119,15 @@ pub enum Heading {
     Volumes,
     /// Checks of new content.
     Checks,
-    /// Actions.
+    /// Actions of a rule.
     Actions,
     /// The publish directory.
     PublishDirectory,
     /// The target process.
     TargetProcess,
-    /// Timing.
+    /// The timing of actions.
     Timing,
-    /// Verification.
+    /// Verification of an action.
     Verification,
     /// podnudge itself.
     Podnudge,
@@ -149,7 +149,7 @@ impl Definition {
         key_of(self.name)
     }
 
-    /// The description.
+    /// The description of the setting, on one line.
     #[must_use]
     pub fn text(&self) -> String {
         one_line(self.help)
@@ -157,7 +157,7 @@ impl Definition {
 }
 
 impl Section {
-    /// The description.
+    /// The description of the table, on one line.
     #[must_use]
     pub fn text(&self) -> String {
         one_line(self.about)

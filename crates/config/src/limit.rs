@@ -49,9 +49,9 @@ words! {
 /// How many replicas may act at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
-    /// This many.
+    /// A number of replicas.
     Count(u32),
-    /// This part of all replicas, in percent.
+    /// A part of all replicas, in percent.
     Percent(u32),
 }
 

@@ -5,9 +5,9 @@ use super::define::{CommandLine, Definition, Form, Section};
 /// A command line option for a setting of the file.
 #[derive(Debug, Clone)]
 pub struct Flag {
-    /// Its name, and how the help lists it.
+    /// The option's name, and how the help lists it.
     pub line: CommandLine,
-    /// The setting.
+    /// The setting that the option sets.
     pub definition: &'static Definition,
     /// The keys that lead to it from the root of the file.
     pub path: Vec<String>,

@@ -72,7 +72,7 @@ settings! {
         name: String = computed();
         /// The settings of the rule, as the file writes them.
         text: String = computed();
-        /// The same, parsed.
+        /// The settings of the rule, parsed.
         rule: Rows = computed();
     }
 }

@@ -18,18 +18,18 @@ use podnudge_core::week::Zones;
 pub enum At {
     /// The file, at this byte.
     File(usize),
-    /// This command line option.
+    /// A command line option.
     Option(String),
-    /// This environment variable.
+    /// An environment variable.
     Environment(String),
-    /// This preset.
+    /// A preset.
     Preset(String),
 }
 
 /// A part of the text that comes from an option of another program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// The part.
+    /// The place of the part in the text.
     pub bytes: Range<usize>,
     /// The option, with its dashes.
     pub option: String,
@@ -58,7 +58,7 @@ impl Problems {
         self.are_in_options
     }
 
-    /// Each problem.
+    /// Iterates over the problems, in the order of the file.
     pub fn iter(&self) -> impl Iterator<Item = &Problem> {
         self.problems.iter()
     }

@@ -5,7 +5,7 @@ use super::prelude::*;
 /// A program in podnudge's container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// Its name or path, and its arguments.
+    /// The program's name or path, and its arguments.
     pub arguments: Vec<String>,
     /// The time limit.
     pub timeout: Duration,

@@ -89,11 +89,11 @@ pub struct HttpAction {
 /// A request body.
 #[derive(Debug, Clone)]
 pub enum Body {
-    /// None.
+    /// No body.
     Empty,
-    /// This text.
+    /// A fixed text.
     Text(String),
-    /// This file of the content that the request is about, as `body-file` names it.
+    /// A file of the content that the request is about, as `body-file` names it.
     Content(PathBuf),
 }
 
@@ -128,7 +128,7 @@ pub struct Endpoint {
     pub unix_socket: Option<PathBuf>,
     /// Additional request headers.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// Credentials.
+    /// The credentials of the request.
     pub auth: Option<Auth>,
     /// Files for https; `None` for http.
     pub tls: Option<Tls>,

@@ -88,7 +88,7 @@ settings! {
         drain: Option<DrainPolicy> = optional_table();
         /// How to verify that the application runs the new content.
         verify: VerifySettings = table();
-        /// Its place in the file.
+        /// The rule's place in the file.
         path: String = computed();
     }
 }

@@ -37,7 +37,7 @@ type SyncOption = (&'static str, &'static str, Option<&'static str>, &'static st
 /// The name of the option that can be repeated.
 pub const SECRET: &str = "secret";
 
-/// All options.
+/// All options of `podnudge sync`.
 pub const SYNC_OPTIONS: [SyncOption; 11] = [
     (
         SECRET,

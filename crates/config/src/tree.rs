@@ -32,7 +32,7 @@ pub(super) enum Value {
     Number {
         /// As the file writes it.
         text: String,
-        /// The same number in decimal.
+        /// The number in decimal.
         decimal: String,
     },
     Bool(bool),

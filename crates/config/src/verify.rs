@@ -29,7 +29,7 @@ settings! {
         attempt_timeout: Option<Duration> = optional("`10s` for requests and programs, `5s` for handshakes, `2s` for sockets", time_limit(HOUR));
         /// After a signal, the process must start a new child process that survives, as nginx, Apache httpd, gunicorn and php-fpm do.
         children_newer: Option<bool> = optional("", boolean()).option("children-newer", "", Verification);
-        /// This URL must answer with success after the action.
+        /// A URL that must answer with success after the action.
         http: Option<url::Url> = optional("", url()).option("verify-url", "URL", Verification).common();
         /// The statuses that mean success.
         expect: Vec<u16> = list("any status from 200 to 299", status());
@@ -43,7 +43,7 @@ settings! {
         json_equals: Vec<JsonEquals> = one_or_more();
         /// The list or the text at a JSON pointer must contain a given value.
         json_contains: Vec<JsonContains> = one_or_more();
-        /// This sample in the Prometheus text format, with its labels as printed, must be larger than before the action.
+        /// A sample in the Prometheus text format, with its labels as printed, that must be larger than before the action.
         metric_grew: Vec<String> = optional_list(checked("a metric", parsers::metric_name));
         /// A sample in the Prometheus text format must be equal to a number.
         metric_equals: Vec<MetricEquals> = one_or_more();
@@ -61,7 +61,7 @@ settings! {
         send: Option<String> = optional("", checked("text", command_text));
         /// The socket's answer must match this.
         answer_matches: Option<regex_lite::Regex> = optional("", regex());
-        /// This program must exit with 0 after the action.
+        /// A program that must exit with 0 after the action.
         exec: Vec<String> = optional_list(checked("an argument", argument));
     }
 }
@@ -124,7 +124,7 @@ pub enum ProofBy {
 }
 
 impl ProofBy {
-    /// Its key in `[rule.verify]`.
+    /// The proof's key in `[rule.verify]`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

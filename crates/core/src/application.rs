@@ -101,9 +101,9 @@ impl Application {
     }
 }
 
-/// What it runs.
+/// What the application runs.
 impl Application {
-    /// What it runs, and what is being brought to it.
+    /// What the application runs, and what is being brought to it.
     pub(crate) fn runs(&self, rolled_out: Option<Digest>) -> Runs {
         Runs {
             running: self.running(),
@@ -212,7 +212,7 @@ impl Application {
         }
     }
 
-    /// It runs this digest: nothing is sent.
+    /// Takes a digest as what the application runs, without an action.
     pub(crate) fn set_baseline(&mut self, now: Now, digest: Digest, basis: Basis) -> Save {
         let evidence = match (basis, &self.reads) {
             (Basis::Remembered, Reads::Volumes(volumes)) => volumes.remembered_evidence(),
@@ -301,7 +301,7 @@ impl Application {
     }
 }
 
-/// Its processes.
+/// The application's processes.
 impl Application {
     /// The last action had targets with these names.
     pub(crate) fn found_targets(&mut self, names: &[String]) {
@@ -315,12 +315,12 @@ impl Application {
         is_unknown || names.iter().any(|name| others.contains(name))
     }
 
-    /// It can read the rollout's content since now.
+    /// Records that the application can read the rollout's content from now on.
     pub(crate) fn exposed(&mut self, now: Moment) {
         self.exposed_at = Some(now);
     }
 
-    /// When it could first read the rollout's content.
+    /// When the application could first read the rollout's content.
     pub(crate) fn exposed_at(&self) -> Option<Moment> {
         self.exposed_at
     }

@@ -82,9 +82,9 @@ impl Serialize for UnixTime {
 /// Both clocks at one instant. The core never reads a clock: each call passes this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Now {
-    /// For delays.
+    /// The monotonic clock, for delays.
     pub mono: Moment,
-    /// For comparison with file times, and for display.
+    /// The wall clock, for comparison with file times, and for display.
     pub wall: UnixTime,
 }
 

@@ -12,9 +12,9 @@ use crate::snapshot::{Digest, Key};
 pub enum PodIs {
     /// Each of the Services that the drain names has it, ready or not.
     Listed,
-    /// It is not Ready, and none of these Services has it as ready.
+    /// The pod is not Ready, and none of the Services has it as ready.
     OutOfServices,
-    /// It is Ready, and all of these Services have it as ready, too.
+    /// The pod is Ready, and all of the Services have it as ready, too.
     Serving,
 }
 
@@ -103,7 +103,7 @@ pub struct RollBack {
 /// How far an action goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// It is sent.
+    /// The action is sent.
     Send,
     /// The target is found, and whether the action may be sent; the answer is then `Acted::Ready`.
     Prepare,
@@ -116,7 +116,7 @@ pub enum Extent {
 /// One action for one digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Act {
-    /// The rule.
+    /// The rule whose action it is.
     pub rule: RuleId,
     /// The digest to deliver: the one on disk, or the one that was rolled back to.
     pub digest: Digest,

@@ -19,7 +19,7 @@ pub enum Event {
     /// Something happened in this volume. The number is that of the commits, and removals of what a
     /// commit puts in place, that the watch counted; 0 if it counts none, or for other changes.
     Hint(VolumeId, u32),
-    /// This volume may have changed without an event.
+    /// A volume may have changed without an event.
     HintLost(VolumeId),
     /// All volumes may have changed without an event: the event queue overflowed.
     HintsLost,
@@ -80,7 +80,7 @@ pub enum Event {
 /// Whether the API server answers requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApiServer {
-    /// It does.
+    /// The API server answers.
     Answers,
     /// There was no answer, or one of 5xx.
     Away,
@@ -89,9 +89,9 @@ pub enum ApiServer {
 /// The volumes that the kubelet is about to write: those of edits that no volume shows yet. It writes no others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expected {
-    /// These.
+    /// The volumes to be written, as far as it is known which.
     pub volumes: Vec<VolumeId>,
-    /// And so many of which it is not known which they are.
+    /// The number of further volumes to be written.
     pub others: usize,
 }
 
@@ -118,7 +118,7 @@ pub enum SlotState {
     },
     /// Other replicas hold all of them, or it is being asked for.
     Waiting(Reason),
-    /// This content failed on another replica.
+    /// The content failed on another replica.
     Halted(Digest, Reason),
     /// Who holds the slots cannot be found out.
     Unreachable(Reason),
@@ -146,13 +146,13 @@ impl SlotState {
 /// Whether podnudge's own pod is as it is needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PodLook {
-    /// It is.
+    /// The pod is as it is needed.
     Yes,
-    /// It is not.
+    /// The pod is not as it is needed.
     No(Reason),
-    /// It is, but its Services do not have it so.
+    /// The pod is as it is needed, but its Services do not have it so.
     Unlisted(Reason),
-    /// It could not be found out now. The API server may ask for a pause.
+    /// How the pod is could not be found out now. The API server may ask for a pause.
     Unknown(Reason, Option<Duration>),
     /// podnudge is not told: the request was refused, or there is no such pod.
     Refused(Reason),
@@ -172,14 +172,14 @@ impl PodLook {
 /// When the rule's target started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inspection {
-    /// It cannot be determined: no process is named or visible, or several are but only one is
+    /// The start cannot be determined: no process is named or visible, or several are but only one is
     /// expected.
     Unknown,
-    /// It cannot be determined now, for lack of system resources.
+    /// The start cannot be determined now, for lack of system resources.
     Blind,
     /// The target is not running.
     Absent,
-    /// It is running. If it has several processes, the earliest and the latest start.
+    /// The target is running. If it has several processes, the earliest and the latest start.
     Running {
         /// When the first process may have read its configuration: at its start, or earlier if it
         /// was forked by a process that has ended. Up to one clock tick (10 ms) early.
@@ -235,7 +235,7 @@ pub enum Publication {
     Done,
     /// The content on disk was not the content to publish; nothing was changed.
     Moved,
-    /// It failed, perhaps after the swap. The application reads one complete generation: the one
+    /// The publication or rollback failed, perhaps after the swap. The application reads one complete generation: the one
     /// with this digest, if that is known.
     Failed(Reason, Option<Digest>),
 }
@@ -291,7 +291,7 @@ impl Found {
 /// The generation that the application reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Current {
-    /// Its digest.
+    /// The digest of the generation.
     pub digest: Digest,
     /// When it was published; may be too late, but never too early.
     pub at: Moment,
@@ -302,11 +302,11 @@ pub struct Current {
 /// Whether published content is proven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// It was published for the application to start with.
+    /// The content was published for the application to start with.
     ForStart,
     /// The action or its proof is pending.
     Unproven,
-    /// It is good.
+    /// The content is good.
     Good,
 }
 
@@ -317,7 +317,7 @@ pub enum Acted {
     Sent(Targets),
     /// The application accepted the request.
     Accepted(String),
-    /// These processes were ended, to be started again.
+    /// The target processes were ended, to be started again.
     Restarted(Targets),
     /// podnudge itself is to end, so that the kubelet restarts all containers of the pod in place.
     EndsPod,

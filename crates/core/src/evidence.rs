@@ -30,7 +30,7 @@ pub const MAX_STARTUP: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
-    /// It does not.
+    /// There is no evidence that the application runs the digest.
     #[default]
     None,
     /// As `Delivered` or more, but nothing has opened a key of the content since the action: the application reads
@@ -38,7 +38,7 @@ pub enum Evidence {
     Unread,
     /// The target received the signal and survived. It may have kept its old configuration.
     Delivered,
-    /// The same, and a key of the content was opened since the action. The application may have rejected it.
+    /// As `Delivered`, and a key of the content was opened since the action. The application may have rejected it.
     Read,
     /// The application answered the request with success, or the program ended with 0.
     Accepted,
@@ -52,9 +52,9 @@ pub enum Evidence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InSync {
-    /// There is evidence that it does.
+    /// There is evidence that the application runs the content.
     Yes,
-    /// It does not, or podnudge is still working on it.
+    /// The application does not run the content, or podnudge is still working on it.
     No,
     /// Nothing is known to be wrong, and there is no evidence either.
     Unknown,

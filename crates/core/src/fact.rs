@@ -13,11 +13,11 @@ use crate::snapshot::{Changes, Digest};
 /// An attempt that failed, and the one that follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
-    /// Its number, from 1 on.
+    /// The number of the attempt, from 1 on.
     pub number: u32,
-    /// How many are made.
+    /// How many attempts are made.
     pub most: u32,
-    /// The time until the next one.
+    /// The time until the next attempt.
     pub next: Duration,
     /// Whether the action took place, and only its proof is missing.
     pub is_unproven: bool,
@@ -26,7 +26,7 @@ pub struct Attempt {
 /// Why content is rolled out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Occasion {
-    /// It is not what the application runs.
+    /// The content is not what the application runs.
     New,
     /// Nothing shows what the application runs, as where it started at the moment of the last commit.
     Unknown,
@@ -96,7 +96,7 @@ pub enum Fact {
     Sent(Digest, Targets),
     /// The application accepted the request.
     Accepted(Digest, String),
-    /// These processes were ended, to be started again: by the kubelet, after this delay if there is one.
+    /// The target processes were ended, to be started again: by the kubelet, after this delay if there is one.
     Restarted(Digest, Targets, Option<StartDelay>),
     /// podnudge ends with this exit code, so that the kubelet restarts the pod in place.
     EndingForPod(Digest, u8),

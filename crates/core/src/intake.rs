@@ -68,7 +68,7 @@ struct Certificates {
     expire_at: Option<UnixTime>,
 }
 
-/// The parts.
+/// The parts of the intake.
 impl Intake {
     pub(crate) fn new(policy: &Policy, interrupted: Vec<Interrupted>, now: Moment) -> Self {
         Self {

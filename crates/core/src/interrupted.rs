@@ -9,7 +9,7 @@ use crate::snapshot::Digest;
 /// application may not run it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interrupted {
-    /// Its digest.
+    /// The digest of the content.
     pub digest: Digest,
     /// How many times its check has ended podnudge. 0 if podnudge was stopped meanwhile, if the check did not
     /// pass, or if it had not begun.

@@ -33,7 +33,7 @@ pub struct Replica {
     pub identity: String,
     /// The StatefulSet ordinal, if the pod's name ends in one.
     pub ordinal: Option<u32>,
-    /// A number from a random source, drawn once at start; only `by = "random"` uses it.
+    /// A number from a random source, drawn once at start: for random waits, and for the names of holders without a pod.
     pub seed: u64,
 }
 

@@ -250,7 +250,7 @@ impl SavedSlot {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SavedHalt {
-    /// Its digest.
+    /// The digest of the content.
     pub digest: Digest,
     /// Why it failed.
     pub reason: Reason,
@@ -260,7 +260,7 @@ pub struct SavedHalt {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SavedRollback {
-    /// Its digest.
+    /// The digest of the content that failed.
     pub failed: Digest,
     /// Whether the target was restarted with it.
     pub after_restart: bool,

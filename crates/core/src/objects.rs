@@ -24,7 +24,7 @@ const VERSION: &str = "resourceVersion";
 /// What is read of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metadata {
-    /// Its name.
+    /// The name of the object.
     pub name: String,
     /// What it is like.
     pub state: State,
@@ -64,7 +64,7 @@ pub struct PageEnd {
 pub enum WatchEvent {
     /// The object was created or changed.
     Present(Metadata),
-    /// It was deleted; the version is that of the deletion.
+    /// The object was deleted; the version is that of the deletion.
     Deleted(Metadata),
     /// Nothing has changed until this version.
     Bookmark(String),

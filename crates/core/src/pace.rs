@@ -73,7 +73,7 @@ impl Pace {
         if error.needs_a_person() { self.refused() } else { self.failed(most, error.retry_after()) }
     }
 
-    /// The same for a watch, or the list before it.
+    /// The wait after an error of a watch, or of the list before it.
     pub fn after_watch(&mut self, error: &ApiError) -> Duration {
         if error.needs_a_person() {
             self.refused()

@@ -58,9 +58,9 @@ pub(crate) struct Wish {
     pub(crate) candidate: Option<(Digest, Nearness, bool)>,
     /// The rollout, and how near its next action is.
     pub(crate) rollout: Option<(Digest, Nearness)>,
-    /// Its content was good here before.
+    /// The rollout's content was good here before.
     pub(crate) is_rollout_known_good: bool,
-    /// A person has triggered it.
+    /// A person has triggered the rollout.
     pub(crate) is_rollout_triggered: bool,
     /// The digest on trial: it may still be rolled back.
     pub(crate) on_trial: Option<Digest>,
@@ -286,7 +286,7 @@ impl Permit {
 
 /// What failed, here or on another replica.
 impl Permit {
-    /// This content failed here: the other replicas are to be told.
+    /// Records that content failed here: the other replicas are to be told.
     pub(crate) fn failed(&mut self, digest: Digest, reason: Reason) {
         self.halts.failed(digest, reason);
     }
@@ -296,7 +296,7 @@ impl Permit {
         self.halts.triggered(digest);
     }
 
-    /// This digest was rolled out.
+    /// Records that a digest was rolled out.
     pub(crate) fn rolled_out(&mut self, digest: Digest) {
         self.halts.rolled_out(digest);
     }

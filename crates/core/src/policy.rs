@@ -20,7 +20,7 @@ pub use permit::{DrainBefore, DrainPolicy, PermitPolicy, SlotPolicy, Turns};
 pub struct Policy {
     /// The rule's name.
     pub name: String,
-    /// Its actions.
+    /// The actions of the rule.
     pub action: Actions,
     /// The kinds of its proofs, such as `children-newer`, or `none`.
     pub proof_kinds: String,
@@ -200,7 +200,7 @@ impl Actions {
         Self { kinds: Some(kinds), preset }
     }
 
-    /// Those of a rule without an action, before its preset is chosen.
+    /// The actions of a rule that has none, before its preset is chosen.
     #[must_use]
     pub fn unknown() -> Self {
         Self { kinds: None, preset: None }

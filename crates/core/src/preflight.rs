@@ -15,7 +15,7 @@ use crate::reason::Reason;
 /// A problem that would prevent the actions of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Its kind. A rule has at most one problem of each kind.
+    /// The kind of the problem. A rule has at most one problem of each kind.
     #[serde(rename = "problem")]
     pub kind: ProblemKind,
     /// What is wrong, and how to fix it.
@@ -76,7 +76,7 @@ pub enum ProblemKind {
     WorkDirShared,
     /// The service account may not do what slots need.
     SlotsForbidden,
-    /// It may not watch the Leases, as waiting for slots is cheap by.
+    /// The service account may not watch the Leases, by which waiting for slots is cheap.
     SlotsUnwatched,
     /// The service account may not read podnudge's own Pod, as slots need.
     ReadinessForbidden,

@@ -104,7 +104,7 @@ pub(super) struct Rollout {
     attempt: u32,
     /// A person triggered it: act even if the target started after the content was in place.
     is_triggered: bool,
-    /// This attempt restarts the target instead of running the rule's actions.
+    /// Whether this attempt restarts the target instead of running the rule's actions.
     is_restart: bool,
     limit: Limit,
     /// Whether this attempt has begun in the replica's turn.
@@ -114,7 +114,7 @@ pub(super) struct Rollout {
     /// An attempt has failed: that a process has read the content at its start is no proof any more.
     has_failed: bool,
     absent: Option<Missing>,
-    /// Consecutive refusals.
+    /// The number of consecutive refusals.
     refusals: u32,
     /// Set once the target ended just after an action: nothing more is sent. Counts the polls for a
     /// process that has read the content at its start.
@@ -215,7 +215,7 @@ impl Rollout {
         }
     }
 
-    /// The same for one that another podnudge, or an earlier state of the rule, has caused.
+    /// A rollout that another podnudge, or an earlier state of the rule, has caused.
     pub(super) fn resumed(content: OnDisk, direction: Direction, is_known_good: bool) -> Self {
         let goes_back = is_known_good || direction != Direction::Forward;
         Self::new(content, direction, Cause::Changed, goes_back)
@@ -309,14 +309,14 @@ impl Rollout {
         }
     }
 
-    /// Whether this was reported already. Ignores the hint, which may vary.
+    /// Whether this state and reason were reported last. Ignores the hint, which may vary.
     fn has_reported(&self, state: State, reason: &Reason) -> bool {
         self.reported
             .as_ref()
             .is_some_and(|(in_state, message)| *in_state == state && *message == reason.message)
     }
 
-    /// Records that this is reported now. Returns whether that is news.
+    /// Records that this state and reason are reported now. Returns whether that is news.
     fn record_news(&mut self, state: State, reason: &Reason) -> bool {
         let is_news = !self.has_reported(state, reason);
         if is_news {

@@ -53,9 +53,9 @@ pub struct Status {
 #[cfg(feature = "page")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PodStatus {
-    /// Its name, or else the host name.
+    /// The pod's name, or else the host name.
     pub name: String,
-    /// Its namespace.
+    /// The pod's namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// The node that it runs on.
@@ -66,7 +66,7 @@ pub struct PodStatus {
 /// Reloads as prometheus-config-reloader counts them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reloads {
-    /// Attempts.
+    /// Attempts that were made.
     pub attempts: u64,
     /// Attempts that failed.
     pub failed: u64,
@@ -94,9 +94,9 @@ impl Reloads {
 /// How podnudge follows the ConfigMaps and Secrets behind the volumes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EagerSyncStatus {
-    /// These objects.
+    /// The objects behind the volumes.
     pub objects: Vec<ObjectStatus>,
-    /// Why they are not known, or the kubelet is not asked to sync the pod.
+    /// Why the objects are not known, or the kubelet is not asked to sync the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
     /// How often the kubelet was asked.
@@ -108,7 +108,7 @@ pub struct EagerSyncStatus {
 /// An object behind the volumes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ObjectStatus {
-    /// Its kind and its name: `configmap/app`.
+    /// The object's kind and name: `configmap/app`.
     pub name: String,
     /// Whether an edit would be seen at once.
     pub watched: bool,
@@ -212,7 +212,7 @@ pub struct SlotStatus {
 /// A target process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TargetStatus {
-    /// Its pid, as podnudge sees it.
+    /// The process id, as podnudge sees it.
     pub pid: i32,
     /// The name that the kernel reports, with control characters escaped.
     pub name: String,

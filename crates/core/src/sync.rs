@@ -42,7 +42,7 @@ pub use pods::{ANNOTATION, DuePod, PodsPage, Targets};
 use throttle::Throttle;
 use work::Work;
 
-/// The machine.
+/// The machine of `podnudge sync`.
 #[derive(Debug)]
 pub struct Sync {
     settings: Settings,

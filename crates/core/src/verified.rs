@@ -16,7 +16,7 @@ pub struct Verified {
 /// Whether a key of the new content was opened since the action.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Reads {
-    /// It cannot be told, or the action does not have the application read it.
+    /// Whether a key was opened cannot be told, or the action does not have the application read the content.
     #[default]
     Unknown,
     /// No key was opened.
@@ -28,7 +28,7 @@ pub enum Reads {
 /// Whether the process that was acted on is still running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Alive {
-    /// The same pid and start time.
+    /// The process runs: pid and start time are unchanged.
     Yes,
     /// No process was acted on (HTTP without a target).
     Unknown,

@@ -40,9 +40,9 @@ pub const ZONES: &str = "/usr/share/zoneinfo";
 /// A period in which a rollout may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opening {
-    /// Its begin, or the current time if it has begun.
+    /// The begin of the period, or the current time if it has begun.
     pub from: UnixTime,
-    /// Its end.
+    /// The end of the period.
     pub until: UnixTime,
 }
 

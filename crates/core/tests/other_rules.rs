@@ -153,7 +153,7 @@ impl Rules {
     }
 }
 
-/// It leaves its Services for 3 s, and takes turns.
+/// The policy of a rule that leaves its Services for 3 s, and takes turns.
 fn draining() -> Policy {
     let drain = policies::drain(SECOND * 3, DrainBefore::Action);
     let turns = Turns { every: SECOND * 20, of: 3 };
@@ -161,7 +161,7 @@ fn draining() -> Policy {
     policies::changed(policies::policy(), |policy| policy.permit = permit)
 }
 
-/// Its target is not that of the other rule.
+/// The policy of a rule whose target is not that of the other rule.
 fn restarting_the_pod() -> Policy {
     let (action, target) = ("restart-pod".into(), TargetName::Exact("name", "app".to_owned()));
     policies::changed(policies::policy(), |policy| {

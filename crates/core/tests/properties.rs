@@ -287,7 +287,7 @@ fn play(policy: Policy, steps: &[Step]) -> World {
     world
 }
 
-/// The same, followed by [`calm_down`].
+/// Plays the steps, followed by [`calm_down`].
 fn play_to_the_end(policy: Policy, steps: &[Step]) -> World {
     let mut world = play(policy, steps);
     calm_down(&mut world);

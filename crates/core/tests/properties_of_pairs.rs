@@ -267,7 +267,7 @@ fn a_process_that_starts_late_gets_the_time_to_prove_its_content() {
     assert_eq!(pair.rule(0).state, State::Idle);
 }
 
-/// It starts and reads between the look for a process and the look whether one has read the content.
+/// The process starts and reads between the look for a process and the look whether one has read the content.
 #[test]
 fn a_process_that_starts_during_the_last_poll_gets_the_time_to_prove_its_content() {
     let mut setting = restart_and_signal(0, 0, 13_111);

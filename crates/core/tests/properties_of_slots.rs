@@ -47,7 +47,7 @@ enum Acts {
     Declines,
     Refuses,
     IsAbsent,
-    /// It is there when the action is prepared.
+    /// The target is there when the action is prepared, and not when it is sent.
     Vanishes,
 }
 

@@ -9,9 +9,9 @@ use podnudge_core::reason::Reason;
 /// Whether a process still runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessState {
-    /// It runs, and its pid was not reused.
+    /// The process runs, and its pid was not reused.
     Running,
-    /// It has ended, and its pid may have been reused.
+    /// The process has ended, and its pid may have been reused.
     Ended(Reason),
     /// `/proc` cannot be read now.
     Unknown(Reason),

@@ -10,7 +10,7 @@ use nix::libc::{SIGINT, SIGQUIT, SIGTERM};
 pub(super) enum Event {
     /// A request for a restart, at a time when the command had not ended.
     Request,
-    /// This signal has arrived.
+    /// A signal has arrived.
     Signal(i32),
     /// The command has had its time to end.
     GraceOver,
@@ -21,7 +21,7 @@ pub(super) enum Event {
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Nothing.
+    /// Nothing is to be done.
     Wait,
     /// Send the command this signal.
     PassOn(i32),

@@ -39,9 +39,9 @@ pub(super) struct Options {
 /// What the command line asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// To supervise.
+    /// Supervise a command.
     Supervise(Options),
-    /// To print the help.
+    /// Print the help.
     Help,
 }
 

@@ -19,7 +19,7 @@ pub enum NotOpened {
     Failed(Errno),
     /// The process has ended, and its pid may have been reused.
     Ended(Reason),
-    /// It is not known whether it runs: `/proc` cannot be read now.
+    /// Whether the process runs is not known: `/proc` cannot be read now.
     Unknown(Reason),
 }
 

@@ -67,11 +67,11 @@ pub struct ProcessStat {
     pub parent: i32,
     /// The start time: see [`Identity`](crate::Identity).
     pub start_ticks: u64,
-    /// A zombie, or already reaped.
+    /// Whether the process is a zombie, or already reaped.
     pub is_dead: bool,
-    /// It runs no program.
+    /// Whether the process is a thread of the kernel, which runs no program.
     pub is_kernel_thread: bool,
-    /// It was forked and has not called exec since, so it has its parent's configuration.
+    /// Whether the process was forked and has not called exec since, so that it has its parent's configuration.
     pub is_forked_without_exec: bool,
 }
 

@@ -29,9 +29,9 @@ pub(crate) enum Conclusion {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Save {
     Nothing,
-    /// Save it in the state directory.
+    /// What the application runs, for the state directory.
     Known(Known),
-    /// This digest is good: save it in the record of the publish directory.
+    /// A digest that is good, for the record of the publish directory.
     Good(Digest, Evidence),
 }
 
@@ -45,8 +45,8 @@ impl Save {
 /// Work that an earlier podnudge left unfinished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unfinished {
-    /// This content is published but unproven.
+    /// The content is published but unproven.
     Proof(OnDisk),
-    /// This content failed and has to be rolled back.
+    /// The content failed and has to be rolled back.
     RollBack(OnDisk),
 }

@@ -26,7 +26,7 @@ enum Question {
     /// A scan found the running digest in a newer commit: did the target start in between, and read
     /// other content?
     Unchanged,
-    /// The same, after other content that was not rolled out.
+    /// A scan found the running digest in place of other content that was not rolled out: as `Unchanged`.
     Reverted,
     /// There is no evidence that the target runs the content: has it started since, and read it?
     Later,

@@ -46,9 +46,9 @@ pub(crate) struct Checks {
 /// The checks of the other rules that are running: why to wait for them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OtherChecks {
-    /// Any check.
+    /// Why to wait for any other check.
     pub(crate) any: Option<Reason>,
-    /// A check of content that has interrupted podnudge before.
+    /// Why to wait for a check of content that has interrupted podnudge before.
     pub(crate) alone: Option<Reason>,
 }
 

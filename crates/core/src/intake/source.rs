@@ -39,7 +39,7 @@ pub(crate) struct OnDisk {
     pub(crate) digest: Digest,
     /// The newest commit of all volumes by the wall clock, for reports.
     pub(crate) committed: UnixTime,
-    /// The same by the monotonic clock, for decisions; may be too late, but never too early.
+    /// The newest commit by the monotonic clock, for decisions; may be too late, but never too early.
     pub(crate) committed_at: Moment,
 }
 

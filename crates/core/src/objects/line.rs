@@ -11,7 +11,7 @@ use crate::shown;
 pub enum Line {
     /// The object was created or changed.
     Present(Value),
-    /// It was deleted; the version is that of the deletion.
+    /// The object was deleted; the version is that of the deletion.
     Deleted(Value),
     /// Nothing has changed until the version of this object, which has nothing else.
     Bookmark(Value),

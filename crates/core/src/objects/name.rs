@@ -5,9 +5,9 @@ use std::fmt;
 /// The name of an object whose content is in volumes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectName {
-    /// What it is.
+    /// The kind of the object.
     pub kind: ObjectKind,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
 }
 

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::clock::UnixTime;
 
-/// So long after an edit of the content, another one may have the same time: the API server writes whole seconds.
+/// How long after an edit of the content another one may have the same time: the API server writes whole seconds.
 const SAME_SECOND: Duration = Duration::from_secs(2);
 /// The fields that are content. `stringData` of a Secret: the server turns it into `data`, but a writer that applies it
 /// owns it under this name.
@@ -34,9 +34,9 @@ pub struct Writers {
     all: u64,
     /// From those that own content: the writer, the time, and which keys.
     of_content: u64,
-    /// The newest of their times, in seconds since the epoch; 0 if it is not known.
+    /// The newest time of those entries, in seconds since the epoch; 0 if it is not known.
     content_at: u64,
-    /// That of the others.
+    /// The newest time of the other entries, in seconds since the epoch; 0 if it is not known.
     others_at: u64,
 }
 

@@ -56,7 +56,7 @@ pub(super) struct Situation {
     pub(super) is_candidate_halted: bool,
     /// The rollout, and how near its next action is.
     pub(super) rollout: Option<(Digest, Nearness)>,
-    /// Its content was good here before. That it failed on another replica does not matter.
+    /// The rollout's content was good here before. That it failed on another replica does not matter.
     pub(super) is_rollout_known_good: bool,
     /// The digest for which the pod is out of its Services, or recovers from that or from an action.
     pub(super) kept_for: Option<Digest>,

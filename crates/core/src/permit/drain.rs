@@ -23,12 +23,12 @@ use crate::reason::Reason;
 /// Whether the pod is out of its Services for a rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Drain {
-    /// It is in: `/serving` answers 200.
+    /// The pod is in its Services: `/serving` answers 200.
     #[default]
     None,
-    /// It is in, and the Services are asked whether they have it.
+    /// `/serving` answers 200, and the Services are asked whether they have the pod.
     Asking(Looks),
-    /// It is in, and the Services have it.
+    /// `/serving` answers 200, and the Services have the pod.
     Listed,
     /// `/serving` has answered 503 since then, and nobody looks.
     Unwatched { since: Moment },
@@ -43,7 +43,7 @@ pub(crate) enum Drain {
 pub(crate) enum Left {
     /// The drain has got on.
     Further,
-    /// It has not, for this reason.
+    /// The drain has not got on, for this reason.
     NotYet(Reason),
     /// Whether the Services have the pod will not be known.
     Unknown(Reason),

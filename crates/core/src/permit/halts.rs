@@ -23,11 +23,11 @@ pub(super) struct Halts {
 /// What became of content that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doubt {
-    /// It failed here. That the application runs again does not mean that it works: it may end again.
+    /// The content failed here. That the application runs again does not mean that it works: it may end again.
     Failed,
     /// A person has it tried here.
     Tried,
-    /// It was rolled out here after that, and has not failed since.
+    /// The content was rolled out here when a person had it tried, and has not failed since.
     Works,
 }
 
@@ -59,7 +59,7 @@ impl Halts {
         }
     }
 
-    /// This content failed here: the other replicas are to be told.
+    /// Records that content failed here: the other replicas are to be told.
     pub(super) fn failed(&mut self, digest: Digest, reason: Reason) {
         self.doubted = Some((digest, Doubt::Failed));
         self.remove_untold(digest);
@@ -81,7 +81,7 @@ impl Halts {
             .for_each(|doubted| doubted.1 = Doubt::Tried);
     }
 
-    /// This digest was rolled out.
+    /// Records that a digest was rolled out.
     pub(super) fn rolled_out(&mut self, digest: Digest) {
         self.doubted
             .iter_mut()
@@ -124,7 +124,7 @@ impl Halts {
         self.untold.iter().any(|untold| !untold.is_sent)
     }
 
-    /// Those whose command is to be sent now.
+    /// Takes the halts whose command is to be sent now.
     pub(super) fn take_unsent(&mut self) -> Vec<SavedHalt> {
         let unsent = self.untold.iter_mut().filter(|untold| !untold.is_sent);
         let send = |untold: &mut Untold| {

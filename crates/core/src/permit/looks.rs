@@ -45,7 +45,7 @@ pub(super) enum Finding {
     /// The pod is as it is needed.
     Yes,
     LookAgain,
-    /// It will not be known, for this reason.
+    /// Whether the pod is as it is needed will not be known, for this reason.
     Unknown(Reason),
 }
 

@@ -24,7 +24,7 @@ enum Phase {
     None,
     /// The server is away, perhaps since then.
     On(Moment),
-    /// It is back. The nodes have followed by then.
+    /// The server is back. The nodes have followed by then.
     Over(Moment),
 }
 

@@ -29,9 +29,9 @@ pub(crate) enum End {
         /// The content, if the end of the target counts against it from now on.
         on_trial: Option<Digest>,
     },
-    /// It is given up, replaced, or does not go on.
+    /// The rollout was given up or superseded, or does not go on.
     Unproven,
-    /// The same, and the application has ended. Where nobody looks, it is back after this time, as far as is known.
+    /// As `Unproven`, and the application has ended. Where nobody looks, it is back after this time, as far as is known.
     Down { longest: Duration },
 }
 
@@ -42,7 +42,7 @@ pub(crate) enum Use {
     Nothing,
     /// An action for this digest may have interrupted the application, and its rollout has not ended.
     Interrupted(Digest),
-    /// Its rollout has ended.
+    /// The rollout that may have interrupted the application has ended.
     Kept(Kept),
 }
 
@@ -62,7 +62,7 @@ enum Until {
     /// The pod, which was only taken out of its Services, serves again; at the latest then, as it may not have been
     /// Ready before.
     Serving(Looks, Moment),
-    /// This time has passed: whether the pod is Ready does not matter, or is not known.
+    /// The time has passed: whether the pod is Ready does not matter, or is not known.
     Baked(Moment),
 }
 
@@ -177,7 +177,7 @@ impl Use {
         }
     }
 
-    /// That rollout has ended, or does not go on. Without slots (`policy`), nothing is kept.
+    /// Ends the use by a rollout that has ended, or does not go on. Without slots (`policy`), nothing is kept.
     pub(super) fn end(&mut self, now: Moment, end: End, policy: Option<SlotPolicy>) {
         let on_trial = if let End::Applied { on_trial } = end { on_trial } else { None };
         let digest = match *self {

@@ -18,7 +18,7 @@ impl Rollout {
         self.step = Step::Verifying(Verification::new(ctx.now.mono, false, unproven, ctx.policy));
     }
 
-    /// The same after a restart of the target: it may take long to start.
+    /// Waits for the proof after a restart of the target, which may take long to start.
     pub(super) fn delivered_by_restart(
         &mut self,
         unproven: Evidence,

@@ -31,7 +31,7 @@ use crate::status::State;
 /// The wait after the first eviction that must not be made now.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// So many ends of podnudge without a restart of the pod show that the kubelet has no rule for its exit code. After
+/// How many ends of podnudge without a restart of the pod show that the kubelet has no rule for its exit code. After
 /// the first one, podnudge may have been killed just before it ended by itself.
 const ENDS_WITHOUT_EFFECT: u32 = 2;
 
@@ -63,7 +63,7 @@ impl Rollout {
         self.target_restart = self.target_restart.map(TargetRestart::without_pod_end);
     }
 
-    /// These processes still run: the kubelet has restarted podnudge's own container only.
+    /// Handles processes that still run: the kubelet has restarted podnudge's own container only.
     pub(super) fn pod_not_restarted(
         &mut self,
         processes: &str,
@@ -95,7 +95,7 @@ impl Rollout {
     }
 }
 
-/// Eviction.
+/// The eviction of the pod.
 impl Rollout {
     /// The pod is being deleted: podnudge waits to be ended with it.
     pub(super) fn evicted(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
@@ -109,7 +109,7 @@ impl Rollout {
         );
     }
 
-    /// It must not be evicted now, or it is not known whether it was (`what`). That changes without new content,
+    /// Waits: the pod must not be evicted now, or whether it was is not known (`what`). That changes without new content,
     /// however long it takes.
     pub(super) fn await_eviction(
         &mut self,

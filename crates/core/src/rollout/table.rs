@@ -17,25 +17,25 @@ use crate::reason::Reason;
 use crate::snapshot::Digest;
 use crate::status::State;
 
-/// What it does.
+/// What the rollout does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Activity {
     /// A command is in progress that must not be interrupted.
     Busy,
-    /// It waits for the pod to leave its Services. Without its content, the drain ends.
+    /// The rollout waits for the pod to leave its Services. Without its content, the drain ends.
     Drains,
-    /// It waits between two attempts: the application can read what is published.
+    /// The rollout waits between two attempts: the application can read what is published.
     Retries,
-    /// It waits for something else.
+    /// The rollout waits for something else.
     Waits,
 }
 
 /// Where the pod is meanwhile, if it was taken out of its Services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pod {
-    /// It stays out.
+    /// The pod stays out of its Services.
     Out,
-    /// It goes back.
+    /// The pod goes back into its Services.
     In,
 }
 
@@ -57,9 +57,9 @@ enum Slot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Certain,
-    /// Unless its content is gone, or cannot be checked.
+    /// The step ends unless its content is gone, or cannot be checked.
     WithContent,
-    /// It depends on others.
+    /// Whether the step ends depends on others.
     Uncertain,
 }
 

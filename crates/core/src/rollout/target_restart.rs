@@ -5,7 +5,7 @@ use crate::clock::Moment;
 /// A restart of the target by a rollout, and what is known of it. The times are those at which podnudge began it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TargetRestart {
-    /// This podnudge ends the target; or the restart by an earlier one was seen.
+    /// The target is ended by this podnudge; or the restart by an earlier one was seen.
     Begun(Moment),
     /// An earlier podnudge began it. Whether the target has ended is not known.
     Interrupted(Moment),

@@ -16,7 +16,7 @@ use crate::reason::Reason;
 use crate::snapshot::Digest;
 
 impl Rule {
-    /// This content failed here: the other replicas are to be told.
+    /// Tells the other replicas that content failed here, if they share slots.
     pub(super) fn halt(&mut self, digest: Digest, reason: &Reason) {
         // When the pod is deleted, its application ends, whatever it has read.
         if self.policy.permit.slot.is_some() && !self.is_stopping() {
@@ -24,7 +24,7 @@ impl Rule {
         }
     }
 
-    /// This rollout failed: the other replicas are to be told if that is evidence against its content.
+    /// Tells the other replicas that a rollout failed, if that is evidence against its content.
     pub(super) fn halt_if_evident(&mut self, rollout: &Rollout, reason: &Reason) {
         if rollout.is_evidence_for_others() {
             self.halt(rollout.digest(), reason);

@@ -24,7 +24,7 @@ impl Rule {
             .filter(|_| can_read && (rollout.is_busy() || !self.application.reads_volumes()))
     }
 
-    /// The same for this rule's own content, which may also be on trial.
+    /// Since when the application could read this rule's unproven content, which may also be on trial.
     pub(crate) fn own_exposed_at(&self) -> Option<Moment> {
         if self.application.trial().is_some() {
             self.application.exposed_at()

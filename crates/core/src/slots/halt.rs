@@ -27,13 +27,13 @@ pub(super) fn pod_of(holder: &str) -> &str {
 /// A digest that failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Halt {
-    /// The digest.
+    /// The digest that failed.
     pub digest: Digest,
     /// The pod on which it failed.
     pub pod: String,
     /// When, by that pod's clock, for people.
     pub at: String,
-    /// Why.
+    /// Why the digest failed.
     pub reason: String,
 }
 

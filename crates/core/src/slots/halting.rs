@@ -28,13 +28,13 @@ pub(super) struct Halting {
 /// What the first Lease says of a digest.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// It failed on another replica.
+    /// The digest failed on another replica.
     Failed(Reason),
-    /// Nothing that forbids it.
+    /// Nothing forbids the digest.
     Nothing,
 }
 
-/// The claim.
+/// Whether the digest that a slot is wanted for may be used.
 impl Halting {
     pub(super) fn is_checked(&self, digest: Digest) -> bool {
         self.checked == Some(digest)

@@ -28,7 +28,7 @@ pub struct Lease {
     metadata: Entries,
     annotations: Entries,
     spec: Entries,
-    /// All else.
+    /// The other fields of the object.
     rest: Entries,
     name: String,
     /// Empty if the object does not exist yet.
@@ -54,9 +54,9 @@ pub struct Next {
 pub enum LeaseRequest {
     /// Read the one with this name.
     Read(String),
-    /// Create it.
+    /// Create the Lease.
     Create(Lease),
-    /// Replace it, unless it has changed since it was read.
+    /// Replace the Lease, unless it has changed since it was read.
     Update(Lease),
     /// Say in the Lease with this name who is next, whatever else it says.
     LineUp(String, Next),
@@ -83,7 +83,7 @@ impl Lease {
         Self::of(object.map_err(|error| is_no_lease(&error.to_string()))?)
     }
 
-    /// The same of an object that was parsed.
+    /// Reads an object of the API server that was parsed.
     ///
     /// # Errors
     /// As for [`Lease::parse`].
@@ -148,7 +148,7 @@ impl Lease {
         }
     }
 
-    /// Its name.
+    /// The name of the Lease.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

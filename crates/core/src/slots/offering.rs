@@ -21,7 +21,7 @@ pub(super) struct Offering {
 /// What is to be done.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) enum Offer {
-    /// Nothing.
+    /// Nothing is to be done.
     #[default]
     None,
     /// Look at the Lease of this slot.
@@ -66,7 +66,7 @@ impl Offering {
         self.step = self.rest.pop().map_or(Offer::None, Offer::Look);
     }
 
-    /// This one was told.
+    /// Records that the replica that waits at another Lease was told: the slot is passed on to it.
     pub(super) fn told(&mut self, next: Next) {
         self.step = Offer::PassOn(next);
     }

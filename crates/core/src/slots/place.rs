@@ -31,7 +31,7 @@ const REMOVED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mi
 /// How long the watch may take to tell the state of its Lease.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// The place.
+/// The Lease at which a replica waits for a slot, and what it does there.
 #[derive(Debug)]
 pub(super) struct Place {
     /// The slot that the name of this replica chooses.
@@ -156,7 +156,7 @@ impl Place {
     }
 }
 
-/// Being next.
+/// How the replica becomes the next at its home, and moves to a slot that it is offered.
 impl Place {
     /// What to write to be next at the home, by a request that is sent now.
     pub(super) fn line_up(&mut self, now: Moment, holder: &str) -> Next {
@@ -204,7 +204,7 @@ impl Place {
         self.has_waited
     }
 
-    /// This replica is not next any more.
+    /// Records that this replica is not next any more.
     pub(super) fn left_line(&mut self) {
         self.line = None;
     }

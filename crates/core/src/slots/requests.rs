@@ -101,7 +101,7 @@ impl Slots {
         }
     }
 
-    /// The same without what is to be told to others.
+    /// The next step, and when it is due, without what is to be told to others.
     fn due_for_slot(&self, now: Moment) -> Option<(Moment, Purpose)> {
         let entitled = self.wanted.filter(|_| !self.halting.is_halted());
         let held = self.held.filter(|_| entitled.is_some());

@@ -32,7 +32,7 @@ pub(super) struct View {
     last_duration: Option<Duration>,
     /// Until when the Lease may be in this podnudge's name.
     own_until: Option<Moment>,
-    /// The same by a request without an answer yet.
+    /// Until when the Lease may be in this podnudge's name by a request that has no answer yet.
     asked_until: Option<Moment>,
 }
 
@@ -41,11 +41,11 @@ pub(super) struct View {
 pub(super) enum Standing {
     /// There is no such Lease: found out then.
     Missing(Moment),
-    /// It is held in this podnudge's name.
+    /// The slot is held in this podnudge's name.
     Own,
     /// Nobody holds it, or whoever does has not renewed it in time: since then.
     Free(Moment),
-    /// This holder has it, and if it does not renew it, until then.
+    /// Another holder has the slot, and if it does not renew it, until then.
     Busy(String, Moment),
 }
 
@@ -63,7 +63,7 @@ impl View {
         }
     }
 
-    /// It was seen like this by the watch, or in the answer to a request that was sent at `asked`. `own` is how long it may
+    /// Takes what the watch tells, or the answer to a request that was sent at `asked`. `own` is how long the Lease may
     /// stay in this podnudge's name. Returns whether that is news.
     pub(super) fn see(
         &mut self,
@@ -115,7 +115,7 @@ impl View {
         self.seen_last.after(time)
     }
 
-    /// It must be read again before it is written.
+    /// Has the Lease read again before it is written.
     pub(super) fn forget(&mut self) {
         self.lease = None;
     }
@@ -130,7 +130,7 @@ impl View {
         self.asked_until = Some(until);
     }
 
-    /// That request has been answered. If the answer does not say what came of it, it may have been carried out.
+    /// Takes the end of a request to hold the slot. If the answer does not say what came of it, it may have been carried out.
     pub(super) fn take_answered(&mut self, may_be_done: bool) {
         let asked = self.asked_until.take().filter(|_| may_be_done);
         self.own_until = self.own_until.max(asked);

@@ -18,7 +18,7 @@ const RETRIES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_se
 /// The replicas whose watches ended together do not come back together.
 const RENEWAL: Duration = Duration::from_secs(1);
 
-/// The watch.
+/// The watch of at most one Lease.
 #[derive(Debug)]
 pub(super) struct Watching {
     step: Step,
@@ -28,11 +28,11 @@ pub(super) struct Watching {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// There is none; not before this.
+    /// There is no watch; none may begin before this.
     Closed(Moment),
     /// The request was sent then.
     Opening(usize, Moment),
-    /// It has told the state since then.
+    /// The server has begun to answer then.
     Open(usize, Moment),
 }
 
@@ -85,7 +85,7 @@ impl Watching {
         }
     }
 
-    /// It has ended.
+    /// Takes the end of the watch, and chooses when the next one may begin.
     pub(super) fn ended(&mut self, now: Moment, how: &Result<(), ApiError>) {
         let has_lasted = matches!(self.step, Step::Open(_, at) if now.since(at) >= SHORTEST);
         if has_lasted {

@@ -13,7 +13,7 @@ use crate::random::Random;
 /// that.
 const FIRST: Duration = Duration::from_millis(1600);
 const LIMITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_mins(10));
-/// That nobody writes for so long costs more than a request in vain.
+/// The time without a write that costs more than a request in vain.
 const EMPTY: Duration = Duration::from_millis(100);
 
 /// The waits of one replica.
@@ -39,7 +39,7 @@ impl Window {
         }
     }
 
-    /// The wait.
+    /// The wait that was drawn last.
     pub(super) fn wait(&self) -> Duration {
         self.wait
     }

@@ -108,11 +108,11 @@ impl StepName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It has not.
+    /// The change has not ended.
     InProgress,
     /// The application runs the content.
     Applied,
-    /// It was delivered, and there is no proof.
+    /// The content was delivered, and there is no proof.
     Delivered,
     /// The content went back to what the application runs.
     Cancelled,

@@ -88,7 +88,7 @@ impl Edits {
         })
     }
 
-    /// The record.
+    /// The text of the record.
     pub(super) fn text(&self) -> String {
         let entry = |(object, edit, is): &(ObjectName, Edit, Is)| {
             let at = edit.content_at.map(|at| at.0.as_secs());

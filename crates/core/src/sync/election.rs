@@ -28,9 +28,9 @@ pub enum LeaseAsk {
 /// What has become of the leadership.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// It is this one now. The record of the last leader, if there is one.
+    /// The leader is this podnudge now. With the record of the last leader, if there is one.
     Won(Option<String>),
-    /// It is not any more.
+    /// The leader is not this podnudge any more.
     Lost,
 }
 
@@ -63,7 +63,7 @@ enum Role {
         /// The record that the Lease has.
         written: Option<String>,
         written_at: Moment,
-        /// That of the request under way.
+        /// The record in the request under way.
         writing: Option<String>,
         /// The Lease has to be read, because what became of a write is not known.
         is_in_doubt: bool,

@@ -70,11 +70,11 @@ pub(super) enum Next {
 /// What was learnt of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Learnt {
-    /// It was there already when this podnudge became the leader.
+    /// The object was there already when this podnudge became the leader.
     Found(Metadata),
-    /// Its content was edited, or it was created.
+    /// The object's content was edited, or it was created.
     Edited(Metadata, Dated),
-    /// It was deleted.
+    /// The object was deleted.
     Deleted(String),
 }
 

@@ -121,7 +121,7 @@ impl SyncLease {
         self
     }
 
-    /// Given back.
+    /// The Lease without a holder: another podnudge may take it.
     #[must_use]
     pub(super) fn given_back(mut self, now: UnixTime) -> Self {
         let time = self.next_time(now);

@@ -69,18 +69,18 @@ pub enum Answer {
     Ended(usize, Result<(), ApiError>),
     /// A part of the pods.
     Pods(Result<PodsPage, ApiError>),
-    /// This pod was annotated, or not. When the request was sent.
+    /// A pod was annotated, or not. With the time at which the request was sent.
     Annotated(DuePod, Moment, Result<(), ApiError>),
 }
 
 /// What people are told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SyncFact {
-    /// This podnudge works from now on.
+    /// podnudge leads from now on.
     Leading,
-    /// Another one may.
+    /// podnudge does not lead any more: another one may.
     NotLeading,
-    /// It follows this many ConfigMaps and Secrets.
+    /// How many ConfigMaps and Secrets are followed.
     Following(usize),
     /// There are more objects than it can follow.
     TooManyObjects,
@@ -90,7 +90,7 @@ pub enum SyncFact {
     Done(usize, Counts, Duration),
     /// Why edits are not seen, or pods are not annotated.
     Unavailable(Reason),
-    /// That is over.
+    /// Edits are seen and pods are annotated again.
     Available,
 }
 

@@ -37,9 +37,9 @@ pub(super) struct Pass {
 pub struct Counts {
     /// The pods of the namespace that were read.
     pub read: u64,
-    /// Those that were annotated.
+    /// The pods that were annotated.
     pub annotated: u64,
-    /// Those that the server does not let podnudge annotate.
+    /// The pods that the server does not let podnudge annotate.
     pub refused: u64,
 }
 
@@ -198,7 +198,7 @@ impl Pass {
 #[derive(Debug)]
 pub(super) struct With<'a> {
     pub(super) throttle: &'a mut Throttle,
-    /// For refusals.
+    /// The waits after refusals.
     pub(super) pace: &'a mut Pace,
     pub(super) failing: &'a mut Option<Failing>,
 }

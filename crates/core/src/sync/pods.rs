@@ -26,7 +26,7 @@ pub type Targets = Vec<Target>;
 /// A pod to annotate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DuePod {
-    /// Its name.
+    /// The name of the pod.
     pub name: String,
     /// The value of the annotation.
     pub value: String,
@@ -37,7 +37,7 @@ pub struct DuePod {
 /// The due pods of a part of the list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PodsPage {
-    /// The pods.
+    /// The pods to annotate.
     pub due: Vec<DuePod>,
     /// How many pods this part had.
     pub read: u64,

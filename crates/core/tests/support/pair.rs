@@ -246,7 +246,7 @@ impl Pair {
         self.core.status(self.now).rules.swap_remove(rule)
     }
 
-    /// This rule's content that the application runs.
+    /// The content of a rule that the application runs.
     pub(crate) fn runs(&self, rule: usize) -> Option<Digest> {
         self.process.as_ref().and_then(|process| process.runs[rule])
     }

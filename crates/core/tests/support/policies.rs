@@ -68,7 +68,7 @@ pub(crate) fn changed(mut policy: Policy, change: impl FnOnce(&mut Policy)) -> P
     policy
 }
 
-/// The same with the default settle time.
+/// The policy with the default settle time.
 pub(crate) fn policy_settling() -> Policy {
     changed(policy(), |policy| policy.intake.settle = Duration::from_millis(200))
 }

@@ -311,9 +311,9 @@ fn line(entries: &[Entry], with_attempts: bool) -> String {
 enum Reach {
     /// Nothing.
     Open,
-    /// It did not reach its target.
+    /// The action did not reach its target.
     Missed,
-    /// It reached its target, or is no longer pending.
+    /// The action reached its target, or is no longer pending.
     Settled,
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct Application {
     pub(crate) verifies: Verified,
     /// The result of checks, unless the content on disk has changed meanwhile.
     pub(crate) checks: Checked,
-    /// Its start time; `None` if that is unknown.
+    /// The start time of the application; `None` if that is unknown.
     pub(crate) started: Option<Moment>,
     /// The content that it read at its last start or reload.
     pub(crate) runs: Option<Digest>,
@@ -169,7 +169,7 @@ pub(crate) enum Pod {
     /// The kubelet restarts all containers.
     #[default]
     Restarts,
-    /// The same, and podnudge does not see the application.
+    /// The kubelet restarts all containers, and podnudge does not see the application.
     RestartsUnseen,
     /// The kubelet restarts podnudge's container only.
     HasNoRule,
@@ -187,14 +187,14 @@ pub(crate) struct Slots {
     /// What it is told when it asks; it gets a slot if there is nothing else.
     pub(crate) answer: Option<SlotState>,
     pub(crate) claimed: Option<Digest>,
-    /// It is only kept: content that failed on another replica is no reason to refuse it.
+    /// Whether the slot is only kept: content that failed on another replica is no reason to refuse it.
     pub(crate) is_kept: bool,
     pub(crate) halted: Vec<Digest>,
     /// What a person wants here although it is halted.
     pub(crate) tried: Option<Digest>,
     /// What works after all.
     pub(crate) cleared: Vec<Digest>,
-    /// It is Ready if there is nothing else.
+    /// Whether the pod is Ready; it is if there is nothing else.
     pub(crate) readiness: Option<PodLook>,
     /// What it was told last.
     told: SlotState,
@@ -242,7 +242,7 @@ impl World {
         Self::publishing(policy, replica, remembered, Some(Standing::Good))
     }
 
-    /// The same with another state of the publish directory.
+    /// A world with another state of the publish directory.
     pub(crate) fn publishing(
         policy: Policy,
         replica: &Replica,

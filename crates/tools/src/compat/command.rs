@@ -23,6 +23,6 @@ pub enum Run {
     Once(Translated),
     /// End: there is nothing to do.
     Nothing,
-    /// Print this.
+    /// Print a text.
     Print(String),
 }

@@ -28,7 +28,7 @@ pub(super) fn translate(arguments: &[String], environment: &Environment) -> Opti
     }
 }
 
-/// Its own options, without `podnudge compat` before them.
+/// Translates the options of prometheus-config-reloader, without `podnudge compat` before them.
 fn prometheus_config_reloader(arguments: &[String]) -> Option<Translation> {
     const OWN: [&str; 6] = [
         "config-envsubst-file",

@@ -84,7 +84,7 @@ fn spread(scenario: &Scenario, spare: u32) -> String {
     )
 }
 
-/// The same with this many slots.
+/// The scenario with this many slots.
 fn with_slots(scenario: &Scenario, count: u32) -> Scenario {
     let duration = Duration::from_secs(15);
     let mut with = scenario.clone();

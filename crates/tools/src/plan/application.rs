@@ -70,7 +70,7 @@ impl<'a> Application<'a> {
         self.started
     }
 
-    /// It answers no request meanwhile.
+    /// Records that the application answers no request meanwhile.
     pub(super) fn interrupt(&mut self, from: Moment, until: Moment) {
         self.downs.push((from, until));
         // Without a drain, its own readiness probe fails from then on.

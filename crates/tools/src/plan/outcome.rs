@@ -48,7 +48,7 @@ pub struct Outcome {
 /// A quantity over all runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Figures {
-    /// The mean.
+    /// The mean of all runs.
     pub mean: f64,
     /// 5 % of the runs have at most this.
     pub p5: f64,
@@ -56,7 +56,7 @@ pub struct Figures {
     pub median: f64,
     /// 95 % of the runs have at most this.
     pub p95: f64,
-    /// The greatest.
+    /// The greatest value of all runs.
     pub worst: f64,
 }
 

@@ -9,7 +9,7 @@ use podnudge_core::random;
 pub(super) struct Random(random::Random);
 
 impl Random {
-    /// They do not depend on what the other replicas draw.
+    /// Numbers that do not depend on what the other replicas draw.
     pub(super) fn new(seed: u64, run: u32, replica: u32) -> Self {
         let mut random = random::Random::new(seed);
         for part in [u64::from(run), u64::from(replica)] {

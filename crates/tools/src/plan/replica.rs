@@ -68,7 +68,7 @@ pub(super) struct Replica<'a> {
     application: Application<'a>,
     slots: Option<SharedSlots>,
     has_last: Option<Moment>,
-    /// Those about the own pod.
+    /// The requests about the replica's own pod.
     requests: Requests,
     /// The time of the last step.
     clock: Moment,
@@ -83,7 +83,7 @@ pub(super) struct Record {
     pub(super) failing: Duration,
     /// When its application ran the last content, since the last change.
     pub(super) has_last: Option<Duration>,
-    /// Those that are not about a slot.
+    /// The requests that are not about a slot.
     pub(super) requests: Requests,
 }
 

@@ -33,7 +33,7 @@ pub struct Scenario {
     pub every: Duration,
     /// The number of simulated rollouts.
     pub runs: u32,
-    /// The same seed gives the same figures.
+    /// The seed of all random numbers: the same seed gives the same figures.
     pub seed: u64,
 }
 

@@ -22,7 +22,7 @@ const WATCH: (Duration, Duration) = (Duration::from_mins(5), Duration::from_mins
 /// Measured on a cluster by `k8s/scale/run`.
 const BYTES: (u64, u64, u64) = (6_500, 6_000, 1_500);
 
-/// The server.
+/// The modelled API server.
 #[derive(Debug)]
 pub(super) struct Server {
     leases: BTreeMap<String, Arc<Lease>>,
@@ -75,7 +75,7 @@ pub(super) enum Told {
 }
 
 impl Server {
-    /// It has the Leases, which nobody holds.
+    /// Creates the server with the Leases, which nobody holds.
     pub(super) fn new(slots: Slots, random: Random, begin: Moment) -> Self {
         let lease = |n: u32| {
             let name = name(n);

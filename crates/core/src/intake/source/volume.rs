@@ -17,9 +17,9 @@ pub(crate) struct Volume {
     id: VolumeId,
     path: String,
     watch: Option<Watch>,
-    /// It has to be scanned.
+    /// Whether the volume has to be scanned.
     dirty: bool,
-    /// A scan of it is in progress.
+    /// Whether a scan of the volume is in progress.
     is_being_scanned: bool,
     /// The number of commits that the watch has counted since the last scan that was used began.
     new_commits: u32,

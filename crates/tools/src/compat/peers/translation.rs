@@ -28,7 +28,7 @@ pub enum Instead {
     Arguments(Vec<String>),
     /// podnudge with this file, for what options cannot express.
     File(String),
-    /// Nothing.
+    /// Nothing is to be started.
     Nothing,
 }
 
