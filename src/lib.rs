@@ -10,15 +10,7 @@
 //!
 //! Imports go one way: run → modules for commands → core → clock, reason. A test checks this.
 //!
-//! Invariants, each enforced by a test or a lint:
-//!
-//! 1. The pure modules do no I/O and read no clock.
-//! 2. Only [`run`] spawns tasks or selects; only `main.rs` and [`system::stderr`] print; only `main.rs` exits.
-//! 3. Only [`volume`], [`checks`] and [`publish`] handle file contents, except for the requests of
-//!    checks by URLs; all other modules get digests and key names.
-//! 4. A commit may be noticed late, never missed.
-//! 5. No action is repeated for a digest unless it failed or was triggered.
-//! 6. Errors at run time are reported and podnudge continues; only errors at start end it.
+//! The invariants are in ARCHITECTURE.md, under "Layers"; `tests/invariants.rs` and `tests/layers.rs` check them.
 
 pub mod action;
 pub mod admin;

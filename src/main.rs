@@ -1,4 +1,5 @@
-//! Parses the arguments and runs the command. The only module that prints or exits.
+//! Parses the arguments and runs the command. The only module that exits, and that writes what a command says to standard
+//! output. `system/stderr.rs` writes to standard error: for this module, and for the log.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::panic::PanicHookInfo;

@@ -27,8 +27,8 @@ impl Caller {
         if is_of_pod { Self::Pod } else { Self::Anybody }
     }
 
-    /// The same, by the header `Host`. A web page can have a browser send requests to a forwarded port if the name of
-    /// its site resolves to 127.0.0.1; but that name is in the request.
+    /// The sender, judged by the header `Host`, too. A web page can have a browser send requests to a forwarded port if the
+    /// name of its site resolves to 127.0.0.1; but that name is in the request.
     pub(super) fn by_name(self, host: Option<&HeaderValue>) -> Self {
         let is_own = host.is_none_or(|host| host.to_str().is_ok_and(is_address_or_localhost));
         if is_own || self == Self::Container { self } else { Self::Anybody }

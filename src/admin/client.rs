@@ -141,9 +141,9 @@ impl From<reqwest::Error> for AnswerError {
 
 /// Where the podnudge is that is asked.
 struct Podnudge {
-    /// Its port, without a path.
+    /// The URL of podnudge's port, without a path.
     url: Url,
-    /// Its socket, if it runs in this container.
+    /// The socket of podnudge, if it runs in this container.
     socket: Option<PathBuf>,
 }
 

@@ -26,7 +26,7 @@ impl Order {
     /// The pause, unless another time is given.
     pub const HOUR: Self = Self::Pause(Duration::from_hours(1));
 
-    /// That of a request to this path.
+    /// The order that a request to this path gives.
     pub(super) fn of_path(path: &str) -> Option<Self> {
         [Self::Trigger, Self::Approve, Self::HOUR, Self::Resume]
             .into_iter()
@@ -54,7 +54,7 @@ impl Order {
         }
     }
 
-    /// The same, for this time if it is a pause.
+    /// The order, for this time if it is a pause.
     ///
     /// # Errors
     /// If that is not a time from 1 s to a week.

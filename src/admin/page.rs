@@ -39,7 +39,7 @@ pub fn policy() -> String {
     )
 }
 
-/// The page.
+/// Renders the page as HTML.
 #[must_use]
 pub fn render(status: &Status) -> String {
     let mut html = Html::default();

@@ -11,15 +11,15 @@ use super::series::{Kind, Labels, Series, Value, encode_family};
 pub struct OwnProcess {
     /// When it started, in seconds since the Unix epoch.
     pub start_time: Option<f64>,
-    /// Its user and system time.
+    /// The user and system time of the process.
     pub cpu_seconds: Option<f64>,
-    /// Its memory in RAM.
+    /// The memory of the process in RAM.
     pub resident_bytes: Option<u64>,
-    /// Its address space.
+    /// The address space of the process.
     pub virtual_bytes: Option<u64>,
-    /// Its open file descriptors.
+    /// The open file descriptors.
     pub open_fds: Option<u64>,
-    /// The limit on them; `None` also if there is no limit.
+    /// The limit on open file descriptors; `None` also if there is no limit.
     pub max_fds: Option<u64>,
 }
 

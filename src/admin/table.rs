@@ -83,9 +83,9 @@ struct ReasonView {
 /// Which columns the table has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Columns {
-    /// Those that fit into 100 characters.
+    /// The columns that fit into 100 characters.
     Most,
-    /// All.
+    /// All columns.
     All,
 }
 

@@ -185,8 +185,8 @@ fn limit() -> io::Result<()> {
     Ok(())
 }
 
-/// These limits, or the existing hard limit, which nobody may raise; the soft limit stays as far below the
-/// hard one.
+/// The limits to set: `soft` and `hard`, or the existing hard limit, which nobody may raise; the soft limit stays as
+/// far below the hard one.
 fn lowered(now: Option<u64>, soft: u64, hard: u64) -> Rlimit {
     let maximum = now.map_or(hard, |now| now.min(hard));
     // The kernel takes 0 s for 1 s.

@@ -8,7 +8,7 @@ pub(super) const MAX_ANSWER: usize = 512;
 /// The end of a whole answer: one that was cut off is none.
 const END: char = '\n';
 
-/// The answer.
+/// The answer of the process that parses a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
     Parsed,

@@ -104,7 +104,7 @@ impl Attempts {
         Self { is_trial: true, ..self.clone() }
     }
 
-    /// This content waits for its checks. Does not wait; call [`Attempts::record`] next, on another thread.
+    /// Notes that content waits for its checks. Does not block; call [`Attempts::record`] next, on another thread.
     pub(crate) fn wait(&self, digest: Digest) {
         *self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(digest);
     }

@@ -33,9 +33,9 @@ const KEYS_NAMED: usize = 5;
 
 /// A key whose content a check sends to a URL. It must not be used for anything else.
 pub struct Post {
-    /// The key.
+    /// The key to send.
     pub key: Key,
-    /// Its content.
+    /// The content of the key.
     pub content: Vec<u8>,
 }
 

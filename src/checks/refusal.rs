@@ -12,9 +12,9 @@ pub(super) type Parse = fn(&str) -> Result<(), Refusal>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refusal {
     Syntax(Place),
-    /// It takes more memory than podnudge gives to a check.
+    /// The text takes more memory than podnudge gives to a check.
     TooLarge(String),
-    /// It cannot be checked now.
+    /// The text cannot be checked now.
     Failed(Reason),
 }
 

@@ -21,9 +21,9 @@ const MAX_TOKENS: usize = 1 << 17;
 /// Why a text is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refusal {
-    /// It is no TOML, at this byte.
+    /// The text is no TOML, at this byte.
     Syntax(usize),
-    /// It has more tokens in one expression, or more keys, than podnudge checks.
+    /// The text has more tokens in one expression, or more keys, than podnudge checks.
     TooLarge,
 }
 
@@ -273,7 +273,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// The same texts are valid as with a tree.
+        /// Checks that the parser without a tree accepts the texts that the parser with a tree does.
         #[test]
         fn what_is_valid_does_not_depend_on_the_tree(
             lines in prop::collection::vec(prop::sample::select(LINES), 0..7),

@@ -43,7 +43,7 @@ pub(super) fn unknown(matches: &ArgMatches) -> Stop {
     usage(&message, hint)
 }
 
-/// The same error, or what to use in place of the options and variables of another reloader.
+/// The usage error, or what to use in place of the options and variables of another reloader.
 pub(super) fn translated(
     stop: Stop,
     arguments: &[OsString],

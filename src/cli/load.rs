@@ -51,7 +51,7 @@ pub enum LoadError {
     NotAFile {
         /// The path, as the user named it.
         path: PathBuf,
-        /// Its file type.
+        /// The file type of what is there.
         kind: &'static str,
     },
     /// The file is not text.

@@ -338,7 +338,7 @@ fn value_of<T>(
 
 /// The prefix of podnudge's environment variables.
 const PREFIX: &str = "PODNUDGE_";
-/// Those about podnudge's own pod, which are no options.
+/// The variables about podnudge's own pod, which are no options.
 const POD_NAME: &str = "PODNUDGE_POD_NAME";
 const POD_UID: &str = "PODNUDGE_POD_UID";
 const POD_NAMESPACE: &str = "PODNUDGE_POD_NAMESPACE";

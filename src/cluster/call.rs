@@ -31,7 +31,7 @@ pub(super) const ENDPOINT_SLICES: Kind = Kind {
     api: "apis/discovery.k8s.io/v1",
     resource: "endpointslices",
 };
-/// The same before Kubernetes 1.21.
+/// The kind of EndpointSlices before Kubernetes 1.21.
 pub(super) const ENDPOINT_SLICES_BETA: Kind =
     Kind { api: "apis/discovery.k8s.io/v1beta1", ..ENDPOINT_SLICES };
 
@@ -80,7 +80,7 @@ pub(super) enum Verb {
     List,
     /// All objects, and all of each.
     ListAll,
-    /// Those of the Service with the name.
+    /// The objects of the Service with the name.
     ListOfService,
     Watch,
     /// The answer is the metadata.
@@ -167,7 +167,7 @@ impl Call {
         if verb.is_for_all() { all } else { format!("{all}/{name}") }
     }
 
-    /// It was not carried out, or its answer cannot be used.
+    /// The error of a call that was not carried out, or whose answer cannot be used.
     pub(super) fn failed(&self, reason: &Reason) -> ApiError {
         let message = format!("cannot {self}: {}", reason.message);
         ApiError::Unusable(Reason { message, hint: reason.hint.clone() })

@@ -55,11 +55,11 @@ pub enum EagerAnswer {
     Found(Result<Vec<Source>, ApiError>),
     /// The state of the object with this number.
     Listed(usize, Result<ObjectsPage, ApiError>),
-    /// Its watch has begun.
+    /// The watch of the object with this number has begun.
     Opened(usize),
-    /// A line of its watch.
+    /// A line of that object's watch.
     Event(usize, WatchEvent),
-    /// The end of its watch.
+    /// The end of that object's watch.
     Ended(usize, Result<(), ApiError>),
     /// The pod was annotated, or would have been.
     Annotated(Result<(), ApiError>),
@@ -82,7 +82,7 @@ impl EagerAnswer {
 /// What people are told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EagerFact {
-    /// These objects are behind the watched volumes.
+    /// The objects behind the watched volumes are known.
     Objects(Vec<ObjectName>),
     /// An object was changed, or deleted, at this time.
     Edited(ObjectName, UnixTime, Change),
@@ -94,20 +94,20 @@ pub enum EagerFact {
     GivenUp(ObjectName, usize),
     /// Why edits are not seen, or the kubelet is not asked.
     Unavailable(Reason),
-    /// That is over.
+    /// Edits are seen and the kubelet is asked again.
     Available,
 }
 
 /// What has happened to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It was created or changed.
+    /// The object was created or changed.
     Present,
-    /// It was deleted.
+    /// The object was deleted.
     Deleted,
 }
 
-/// The machine.
+/// The machine of eager sync.
 #[derive(Debug)]
 pub struct EagerSync {
     search: Option<Search>,

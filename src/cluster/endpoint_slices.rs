@@ -9,11 +9,11 @@ use podnudge_core::shown;
 /// What the EndpointSlices of a Service say of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Listed {
-    /// None of them has it: the Service does not select it, or the endpoints are late.
+    /// None of the EndpointSlices has the pod: the Service does not select it, or the endpoints are late.
     No,
-    /// They have it as not ready: it gets no requests.
+    /// The EndpointSlices have the pod as not ready: it gets no requests.
     Unready,
-    /// One of them has it as ready.
+    /// One of the EndpointSlices has the pod as ready.
     Ready,
 }
 

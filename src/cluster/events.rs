@@ -43,7 +43,7 @@ pub enum EventReason {
 /// An Event that stands for one occurrence or several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodEvent {
-    /// Why.
+    /// Why the Event was created.
     pub reason: EventReason,
     /// What happened last.
     pub message: String,

@@ -26,11 +26,11 @@ pub type LeaseWatch = (RuleId, u32, LeaseSeen);
 /// What a watch tells.
 #[derive(Debug, PartialEq)]
 pub enum LeaseSeen {
-    /// It has begun.
+    /// The watch has begun.
     Opened,
     /// The Lease is like this now; `None` if it was deleted.
     State(Option<Arc<Lease>>),
-    /// It has ended.
+    /// The watch has ended.
     Ended(Result<(), ApiError>),
 }
 

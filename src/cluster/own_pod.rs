@@ -9,11 +9,11 @@ use podnudge_core::shown;
 /// What became of podnudge's own pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnPod {
-    /// Nothing.
+    /// Nothing: the pod exists.
     Present,
-    /// It is being deleted.
+    /// The pod is being deleted.
     BeingDeleted,
-    /// Another pod has its name.
+    /// Another pod has its name now.
     Another,
 }
 

@@ -21,7 +21,7 @@ const LARGEST_OBJECT: usize = 1024 * 1024;
 /// The label of a request that must be refused. It is never set.
 const TRIAL_LABEL: &str = "podnudge.io/trial";
 
-/// The answer.
+/// What is read of the answer.
 #[derive(Deserialize)]
 struct Review {
     status: Status,

@@ -63,7 +63,7 @@ pub struct Right {
 /// What the API server says about the rights that are needed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rights {
-    /// Those that the service account lacks, and that are needed.
+    /// The rights that the service account lacks, and that are needed.
     pub missing: Vec<Right>,
     /// Whether it may do more with its pod than podnudge does: no policy limits it.
     pub is_unlimited: bool,
@@ -72,11 +72,11 @@ pub struct Rights {
 /// A feature that the configuration uses, and the rights that it needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
-    /// The feature.
+    /// The feature that needs the rights.
     pub feature: Feature,
     /// The rule that uses it; the first one for what is configured for all rules.
     pub rule: RuleId,
-    /// Its rights.
+    /// The rights that the feature needs.
     pub rights: Vec<Right>,
 }
 
@@ -117,7 +117,7 @@ pub fn needs(config: &Config) -> Vec<Need> {
     needs
 }
 
-/// Those for the Leases of all slots.
+/// The rights to the Leases of all slots.
 fn leases(limit: &Limit, name: &str, verbs: [Verb; 2]) -> Vec<Right> {
     let one = |number: u32| verbs.map(|verb| right(LEASES, verb).of(&format!("{name}-{number}")));
     (0..limit.slots()).flat_map(one).collect()
@@ -209,7 +209,7 @@ impl Feature {
 }
 
 impl Need {
-    /// Those of its rights that are missing.
+    /// The rights of this feature that are missing.
     fn missing(&self, missing: &BTreeSet<Right>) -> Vec<&Right> {
         let is_missing = |right: &&Right| missing.iter().any(|other| right.is_granted_with(other));
         self.rights.iter().filter(is_missing).collect()

@@ -11,7 +11,7 @@ use podnudge_core::reason::Reason;
 /// An object behind watched volumes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// Its name.
+    /// The kind and name of the object.
     pub object: ObjectName,
     /// The watched paths that show it, by their numbers; `None` if that is not known.
     pub paths: Option<Vec<usize>>,

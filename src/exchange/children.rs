@@ -21,7 +21,7 @@ use podnudge_supervise::descendants::{self, Pass};
 
 /// How long podnudge itself tries to end what is left: at most 10 ms for each pass.
 const PASSES: u32 = 50;
-/// The same on the thread of the event loop. One pass kills, and two see that nothing is left.
+/// The passes on the thread of the event loop. One pass kills, and two see that nothing is left.
 const PASSES_AT_ONCE: u32 = 3;
 /// How often, and how long in between, podnudge looks for the end of a child that was killed: 2 s.
 const LOOKS: u32 = 2000;
@@ -33,7 +33,7 @@ static CHILDREN: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 /// Whether processes that were left may still be alive.
 static LEFT: AtomicBool = AtomicBool::new(false);
-/// The same, for those that were not tried for long yet.
+/// Whether processes were left that podnudge has not tried to end for long yet.
 static JUST_LEFT: AtomicBool = AtomicBool::new(false);
 /// The executable of podnudge.
 static EXECUTABLE: OnceLock<PathBuf> = OnceLock::new();

@@ -34,7 +34,7 @@ const UNAUTHORIZED: &str =
 /// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The status.
+    /// The status code.
     pub status: StatusCode,
     /// The body, as far as it was received within the limit.
     pub body: Vec<u8>,
@@ -107,7 +107,7 @@ pub async fn exchange(
     Ok(opened.answer(max_bytes).await)
 }
 
-/// The same by the connection that was kept, and keeps it.
+/// Sends one request by the connection that was kept, and keeps it.
 ///
 /// # Errors
 /// As for [`exchange`].

@@ -18,7 +18,7 @@ use podnudge_core::reason::Reason;
 #[cfg(feature = "cluster")]
 const TURNS: usize = 8;
 
-/// The line.
+/// A client of reqwest, with its relay to one server.
 pub(super) struct Line {
     pub(super) client: Client,
     relay: Relaying,

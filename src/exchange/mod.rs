@@ -38,7 +38,7 @@ use podnudge_core::reason::Reason;
 pub enum AnswerEnd {
     /// The server sent all of it.
     Complete,
-    /// It is longer than the limit.
+    /// The answer is longer than the limit.
     Truncated,
     /// The connection failed or the time limit passed before its end, as described.
     Aborted(String),
@@ -49,7 +49,7 @@ pub enum AnswerEnd {
 pub enum ExchangeError {
     /// Nothing listens there: the application does not run (yet).
     NotListening(Reason),
-    /// Anything else.
+    /// There is no answer for another reason.
     Failed(Reason),
 }
 

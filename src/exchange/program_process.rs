@@ -17,14 +17,14 @@ use podnudge_supervise::signal::continue_own_child;
 /// How long the event loop waits for the end of a supervisor when nobody waits for its program any more.
 /// Then podnudge kills it, and ends what is left.
 const ABANDON: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-/// The same in a process that cannot end what is left: one that only uses this library.
+/// How long a process waits that cannot end what is left: one that only uses this library.
 const ABANDON_TO_OTHERS: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// A supervisor that was started. If it is dropped before its end, its program is killed.
 pub(super) struct Supervised {
     child: Option<Child>,
     pid: Pid,
-    /// Its other end is the supervisor's alone, which writes its report there and nothing else: it can be
+    /// A socket whose other end is the supervisor's alone, which writes its report there and nothing else: it can be
     /// read as soon as there is a report, or the supervisor has ended. That needs no pidfd, which some
     /// seccomp profiles refuse.
     connection: UnixStream,
@@ -53,7 +53,7 @@ impl Supervised {
         drop(self.connection.readable().await);
     }
 
-    /// The same, but blocks, at most this long.
+    /// Waits as [`Self::wait_for_end`] does, but blocks, at most this long.
     fn block_until_end(&self, limit: Timespec) {
         let connection = PollFd::from_borrowed_fd(self.connection.as_fd(), PollFlags::IN);
         _ = poll(&mut [connection], Some(&limit));

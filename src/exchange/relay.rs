@@ -66,7 +66,7 @@ impl Answer {
 pub(super) enum Failure {
     /// There is no connection to the server.
     Connect(io::Error),
-    /// It broke off.
+    /// The connection to the server broke off.
     Connection(io::Error),
     /// The server sent more than [`BEFORE_ANSWER`].
     TooMuch,

@@ -32,9 +32,9 @@ impl Request {
 /// What the supervisor says of its program in the end.
 #[derive(Debug)]
 pub(super) enum Report {
-    /// It has ended so.
+    /// The program has ended with this status.
     Ended(ExitStatus),
-    /// It could not be started.
+    /// The program could not be started.
     NotStarted(io::Error),
     /// Nothing: something has ended the supervisor.
     Missing,

@@ -21,7 +21,7 @@ use podnudge_core::shown;
 /// The most bytes of an answer that are read.
 pub(crate) const MAX_ANSWER: usize = 64 * 1024;
 
-/// An answer.
+/// An answer of a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The bytes that were received within the limit.

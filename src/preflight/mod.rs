@@ -21,10 +21,10 @@ pub(crate) use target::still_starting;
 /// left alone: each connection shows in the log of some applications.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Addresses {
-    /// They were not tried yet, or there was a problem.
+    /// The addresses were not tried yet, or there was a problem.
     #[default]
     Unknown,
-    /// They answered while these target processes ran.
+    /// The addresses answered while these target processes ran.
     Fine(Vec<Identity>),
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum Addresses {
 pub enum Stage {
     /// Not yet, as in an init container: its process and its addresses are not looked for.
     BeforeStart,
-    /// It runs, or is about to.
+    /// The application runs, or is about to.
     Running,
 }
 

@@ -39,7 +39,7 @@ impl Permissions {
         self.mode & 0o1002 == 0o002
     }
 
-    /// The same for a process that is not root and has another uid than podnudge.
+    /// Whether a process that is not root and has another uid than podnudge may rename what is in it.
     fn is_open_to(&self, process: &Reach) -> bool {
         let by_group = self.mode & 0o1020 == 0o020 && process.groups.contains(&self.gid);
         process.uid == self.uid || by_group || self.is_open_to_all()

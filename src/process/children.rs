@@ -35,11 +35,11 @@ type Child = (i32, Identity);
 /// Which new children show that a master has read its configuration anew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Replacement {
-    /// Any.
+    /// Any new children.
     Any,
-    /// They run beside the old ones, or all of the old ones have ended.
+    /// New children that run beside the old ones, or after all of the old ones have ended.
     All,
-    /// They run beside the old ones. All of several old ones do not end by chance.
+    /// New children that run beside the old ones. All of several old ones do not end by chance.
     Beside,
 }
 

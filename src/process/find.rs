@@ -36,7 +36,7 @@ use podnudge_core::status::TargetStatus;
 /// A target process of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetProcess {
-    /// Its pid and start time.
+    /// The pid and start time of the process.
     pub identity: Identity,
     /// For messages: `41 (nginx)`, control characters escaped.
     pub name: String,
@@ -51,7 +51,7 @@ pub struct TargetProcess {
     /// The processes above it that do not handle the signal, such as an init or a shell: the root of the
     /// matching tree first. Empty if the target is that root.
     pub wrappers: Vec<Self>,
-    /// Its pidfd, if that was opened before all this was seen.
+    /// The pidfd, if it was opened before all this was seen.
     pub pin: Pin,
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn running_targets(context: &Context, rule: &Rule) -> Vec<TargetStatu
     if rule.names_process() { context.last_targets.running(rule) } else { Vec::new() }
 }
 
-/// The same for a restart, for which it does not matter that several processes handle the signal.
+/// Searches for the target of a restart, for which it does not matter that several processes handle the signal.
 ///
 /// # Errors
 /// As for [`find`].

@@ -18,22 +18,22 @@ pub(super) const STARTUP_TIME: Duration = Duration::from_secs(10);
 /// How a process treats a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Handling {
-    /// It takes the signal: by a handler, by waiting for it, or by a signalfd.
+    /// The process takes the signal: by a handler, by waiting for it, or by a signalfd.
     Taken,
-    /// It is an init, which waits for nearly all signals and passes them on to its child.
+    /// The process is an init, which waits for nearly all signals and passes them on to its child.
     Init,
-    /// It is a supervisor such as runsvdir, which may end or restart its programs on the signal.
+    /// The process is a supervisor such as runsvdir, which may end or restart its programs on the signal.
     Supervisor,
-    /// It blocks the signal and has no handler now, as the master of `HAProxy` during its exec.
+    /// The process blocks the signal and has no handler now, as the master of `HAProxy` during its exec.
     Blocked,
-    /// It has no handler, but has just started.
+    /// The process has no handler, but has just started.
     Starting,
-    /// It does not take the signal.
+    /// The process does not take the signal.
     Untaken(Effect),
-    /// It is bash with a trap for `EXIT`, whose handler ends it on any signal without a trap. Whether it
+    /// The process is bash with a trap for `EXIT`, whose handler ends it on any signal without a trap. Whether it
     /// has a trap for this one cannot be read.
     ExitTrap,
-    /// It has no handler, and podnudge may not read whether it waits for the signal.
+    /// The process has no handler, and podnudge may not read whether it waits for the signal.
     Unreadable(Effect),
 }
 

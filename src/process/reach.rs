@@ -11,9 +11,9 @@ use crate::volume::mounts::{self, Mount};
 /// How a process reaches a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reach {
-    /// Its effective uid.
+    /// The effective uid of the process.
     pub(crate) uid: u32,
-    /// Its group and its supplementary groups.
+    /// The group and the supplementary groups of the process.
     pub(crate) groups: Vec<u32>,
     pub(crate) way: Way,
 }
@@ -21,9 +21,9 @@ pub(crate) struct Reach {
 /// Through which mount a process reaches a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// It runs in podnudge's own container, with the same mounts.
+    /// The process runs in podnudge's own container, with the same mounts.
     SameContainer,
-    /// Its container mounts the same volume, writable.
+    /// The process's container mounts the same volume, writable.
     OtherContainer,
 }
 

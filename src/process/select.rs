@@ -33,7 +33,7 @@ const PIDFILE_TOLERANCE: Duration = Duration::from_secs(10);
 /// A process, as far as podnudge can read its `/proc` entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Process {
-    /// Its pid and start time.
+    /// The pid and start time of the process.
     pub identity: Identity,
     /// The pid of the parent; 0 for a container's main process.
     pub parent: i32,
@@ -47,7 +47,7 @@ pub struct Process {
     pub uid: Option<u32>,
     /// The id of its container, from `/proc/PID/cgroup`; empty if there is none.
     pub container: String,
-    /// Its pod.
+    /// Whether the process is of podnudge's own pod.
     pub pod: Pod,
     /// How it mounts the rule's volumes, if that was read.
     pub mounts: Mounts,
@@ -102,14 +102,14 @@ impl Pidfile {
 /// podnudge's own process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OwnProcess {
-    /// Its pid.
+    /// The pid of podnudge.
     pub pid: i32,
-    /// Its container.
+    /// The id of podnudge's container.
     pub container: String,
     /// Whether pid 1 is in another container: then it is `/pause`, and the process namespace is
     /// shared.
     pub pid_1_is_foreign: bool,
-    /// Its pod, if podnudge sees the processes of the node: then only those of its pod may be selected.
+    /// podnudge's pod, if podnudge sees the processes of the node: then only those of the pod may be selected.
     pub pod_on_node: Option<OwnPod>,
 }
 
@@ -152,7 +152,7 @@ impl Refusal {
 }
 
 impl Process {
-    /// Its name for messages.
+    /// The name of the process for messages.
     #[must_use]
     pub fn display_name(&self) -> String {
         display_name(self.identity, &self.comm)
@@ -204,7 +204,7 @@ pub fn select<'a>(
     }
 }
 
-/// Those of the processes that match.
+/// The processes that match.
 fn matching<'a>(
     target: &Target,
     pidfile: Option<Pidfile>,

@@ -33,11 +33,11 @@ const NAME_IT: &str = "name the application's own process by process, exe or cmd
 pub enum SendError {
     /// The process has ended, and its pid may have been reused.
     Gone(Reason),
-    /// It does not handle the signal yet: it has just started, or is calling exec.
+    /// The process does not handle the signal yet: it has just started, or is calling exec.
     Starting(Reason),
     /// The signal would do harm or nothing, or podnudge has no permission.
     Refused(Reason),
-    /// It failed, and may work later.
+    /// The signal was not sent for another reason, which may pass.
     Failed(Reason),
 }
 
@@ -117,7 +117,7 @@ impl Ready<'_> {
         self.outcome(asked.map_err(|error| Errno::from_raw_os_error(error as i32)))
     }
 
-    /// Sends it.
+    /// Sends the signal.
     ///
     /// # Errors
     /// If it was not sent, with the reason.

@@ -22,7 +22,7 @@ const MAX_WAITED: u32 = 16;
 /// Who takes a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taker {
-    /// Nobody.
+    /// Nobody takes it.
     Nobody,
     /// The process itself.
     Process,
@@ -151,7 +151,7 @@ impl Waited {
 /// The system call that a thread is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SystemCall {
-    /// It waits for signals; their set is at this address.
+    /// The thread waits for signals; their set is at this address.
     WaitsFor(u64),
     /// Any other one, or none.
     Other,

@@ -185,11 +185,11 @@ fn mounts(pid: i32, volumes: &[Mount]) -> Result<Mounts, Reason> {
 /// What a process sees of volumes that podnudge mounts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum View {
-    /// It mounts one of them, or a directory of it, and no part of them by subPath.
+    /// The process mounts one of the volumes, or a directory of it, and no part of them by subPath.
     Mounted,
-    /// It mounts a generation of one by subPath at this path, and sees no change.
+    /// The process mounts a generation of one by subPath at this path, and sees no change.
     SubPath(PathBuf),
-    /// It mounts none of them.
+    /// The process mounts none of the volumes.
     Nothing,
 }
 

@@ -56,7 +56,7 @@ impl Dir {
         Ok(dir)
     }
 
-    /// Opens it. Creates it if it is missing below a mount point.
+    /// Opens the directory. Creates it if it is missing, unless its nearest existing parent is `/`.
     fn open(path: &Path) -> Result<Self, Reason> {
         let above = path.ancestors().find(|path| path.exists());
         if above.is_some_and(|above| above != path && above != Path::new("/")) {

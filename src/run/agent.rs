@@ -72,17 +72,17 @@ pub(super) struct RuleState {
     pub(super) checked_digest: Option<Digest>,
     /// The digest over all keys of that content, ignored ones included, as the programs saw it.
     pub(super) full_digest: Option<Digest>,
-    /// Its checks that have not ended.
+    /// The rule's checks that have not ended.
     pub(super) attempts: Attempts,
-    /// What is known of the check of its preset, which it does not ask for.
+    /// What is known of the check of the rule's preset, which the rule does not ask for.
     pub(super) preset_check: PresetCheck,
-    /// The task that runs its programs and requests.
+    /// The task that runs the rule's programs and requests.
     pub(super) check_task: Option<AbortHandle>,
-    /// What the last preflight has found about its addresses.
+    /// What the last preflight has found about the rule's addresses.
     pub(super) addresses: Addresses,
     /// The task of the preflight.
     pub(super) preflight_task: Option<AbortHandle>,
-    /// Whether the metrics may show its digests.
+    /// Whether metrics and Events have the rule's digests, and how all else names its content: by digest, or with a secret key.
     pub(super) digests: Digests,
 }
 

@@ -47,7 +47,7 @@ pub(in crate::run) enum Watched {
     Lease(LeaseWatch),
 }
 
-/// Its users.
+/// What uses the Kubernetes API: slots, eager sync, Events, and the question for rights.
 pub(super) struct ApiUsers {
     slots: SharedSlots,
     eager: EagerSyncing,

@@ -49,9 +49,9 @@ impl OnceError {
 
 /// Why a rule's content was not published.
 enum NotPublished {
-    /// It may work later.
+    /// An error that may pass.
     Retry(Reason),
-    /// It fails as long as the volumes hold this content.
+    /// An error that stays as long as the volumes hold this content.
     Rejected(Reason),
 }
 

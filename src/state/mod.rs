@@ -26,7 +26,7 @@ use record::Unusable;
 
 /// The file of the key with which the content of Secrets is named.
 const NAMING_KEY: &str = "naming.key";
-/// Its length, in bytes.
+/// The length of the naming key, in bytes.
 pub(crate) const NAMING_KEY_LENGTH: usize = 32;
 
 /// The largest state file, in bytes.

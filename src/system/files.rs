@@ -26,7 +26,7 @@ pub(crate) enum FileError {
     /// The path is not a regular file.
     #[error("it is {0}, not a file")]
     NotAFile(&'static str),
-    /// It is larger than this many bytes.
+    /// The file is larger than this many bytes.
     #[error("it is larger than {} KiB", .0 / 1024)]
     TooLarge(u64),
 }

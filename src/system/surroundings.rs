@@ -3,16 +3,16 @@
 /// What is known of podnudge's own pod.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pod {
-    /// Its name, or else the host name.
+    /// The pod's name, or else the host name.
     pub name: String,
-    /// Its UID.
+    /// The pod's UID.
     pub uid: Option<String>,
     /// Whether the name is that of the pod. The host name may be that of the node (`hostNetwork`).
     pub is_named: bool,
 }
 
 impl Pod {
-    /// Its name, if the environment tells it.
+    /// The pod's name, if the environment tells it.
     #[must_use]
     pub fn told_name(&self) -> Option<String> {
         self.is_named.then(|| self.name.clone())
@@ -22,7 +22,7 @@ impl Pod {
 /// What the environment tells of podnudge's own pod and of the API server.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
-    /// The pod.
+    /// podnudge's own pod.
     pub pod: Pod,
     /// The namespace of the pod, for the page.
     #[cfg(feature = "page")]

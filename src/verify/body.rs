@@ -17,11 +17,11 @@ const LIKE_PERCENT: usize = 60;
 /// A response body.
 #[derive(Debug)]
 pub struct Page {
-    /// Its origin, for messages: `GET http://127.0.0.1/metrics`.
+    /// The origin of the body, for messages: `GET http://127.0.0.1/metrics`.
     pub what: String,
-    /// Its text.
+    /// The text of the body.
     pub text: String,
-    /// Whether it is complete.
+    /// Whether the body is complete.
     pub end: AnswerEnd,
 }
 

@@ -32,11 +32,11 @@ pub(crate) struct Volume {
 /// Why the contents of volumes cannot be used.
 #[derive(Debug)]
 pub(crate) enum ContentsError {
-    /// They do not have the expected digest.
+    /// The contents do not have the expected digest.
     Moved,
-    /// They are larger than the limit.
+    /// The contents are larger than the limit.
     TooLarge(Reason),
-    /// They cannot be read now.
+    /// The contents cannot be read now.
     Failed(Reason),
 }
 

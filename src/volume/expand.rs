@@ -32,7 +32,7 @@ const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
 /// Why a file was not expanded.
 #[derive(Debug)]
 pub(crate) enum ExpandError {
-    /// It is missing, cannot be decompressed, is too large, or names a variable that is not set.
+    /// The file is missing, cannot be decompressed, is too large, or names a variable that is not set.
     Content(Reason),
     /// The expanded file cannot be written.
     Output(io::Error),
@@ -162,7 +162,7 @@ enum Reference<'a> {
     To(&'a str, &'a [u8]),
     /// No reference.
     None,
-    /// It may become one with what follows.
+    /// What may become a reference with what follows.
     Open,
 }
 

@@ -11,12 +11,12 @@ use podnudge_core::snapshot::Generation;
 pub(crate) struct KnownVolume {
     pub(crate) rule: RuleId,
     pub(crate) path: PathBuf,
-    /// It was a mount at some scan.
+    /// Whether the path was a mount at some scan.
     was_mounted: bool,
-    /// The kubelet wrote it, according to the last scan. Such a volume is local and holds at most 1 MiB: reading it takes
+    /// Whether the kubelet wrote the volume, by the last scan. Such a volume is local and holds at most 1 MiB: reading it takes
     /// less time than handing it to another thread.
     pub(crate) is_kubelets: bool,
-    /// It had keys at the last scan, all in one directory.
+    /// Whether there were keys at the last scan, all in one directory.
     pub(crate) is_flat: bool,
 }
 

@@ -13,7 +13,7 @@ use podnudge_core::shown;
 /// The fields of a mountinfo line that podnudge uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// Its number, of which each mount namespace has others.
+    /// The number of the mount. Each mount namespace has others.
     pub id: u64,
     /// Major and minor number of the file system.
     pub device: (u32, u32),

@@ -48,7 +48,7 @@ pub(crate) enum Opened {
     Nothing,
     /// A key was opened, and not by podnudge.
     Key,
-    /// It cannot be told.
+    /// Whether a key was opened cannot be told.
     Unknown,
 }
 

@@ -28,10 +28,10 @@ pub(super) const LISTING_BUFFER: usize = 2048;
 /// A directory in the tree.
 pub(super) struct Level<'a> {
     pub(super) fd: BorrowedFd<'a>,
-    /// Its path below the content root, with a `/` at the end; empty for the root.
+    /// The directory's path below the content root, with a `/` at the end; empty for the root.
     pub(super) prefix: Vec<u8>,
     pub(super) depth: usize,
-    /// Its path, if it has to be watched.
+    /// The directory's full path, if it has to be watched.
     pub(super) path: Option<PathBuf>,
     /// The parent in the tree.
     pub(super) above: Option<&'a Level<'a>>,
@@ -40,7 +40,7 @@ pub(super) struct Level<'a> {
 /// The other files in a file's directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Siblings {
-    /// Those that the kubelet puts beside a service account token.
+    /// The files that the kubelet puts beside a service account token.
     TokenFiles,
     Others,
 }

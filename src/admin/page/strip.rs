@@ -37,7 +37,7 @@ impl Mark {
         }
     }
 
-    /// The same without colour.
+    /// The sign that tells the mark without its colour.
     pub(super) fn sign(self) -> &'static str {
         match self {
             Self::Bad => "✗ ",

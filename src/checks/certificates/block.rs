@@ -10,10 +10,10 @@ use podnudge_core::snapshot::Key;
 
 /// A parsed block.
 pub(super) struct Block {
-    /// Its first line, starting at 1.
+    /// The first line of the block, starting at 1.
     pub(super) line: usize,
     pub(super) kind: Kind,
-    /// Its decoded content.
+    /// The decoded content of the block.
     pub(super) der: Vec<u8>,
 }
 

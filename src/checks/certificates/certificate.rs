@@ -18,7 +18,7 @@ const EXTENSIONS: Tag = Tag::ContextSpecific { constructed: true, number: TagNum
 /// The fields of a certificate that the checks need. Names and the key are DER.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Certificate {
-    /// Its number among those of its issuer: the bytes of an integer, RFC 5280, section 4.1.2.2.
+    /// The serial number: the bytes of an integer, RFC 5280, section 4.1.2.2.
     pub(super) serial: Vec<u8>,
     pub(super) issuer: Vec<u8>,
     pub(super) subject: Vec<u8>,

@@ -26,7 +26,7 @@ use podnudge_core::snapshot::Key;
 
 /// A key of a volume.
 pub(super) struct File<'a> {
-    /// Its full path: a private key and its certificate may be watched as two files.
+    /// The full path of the key: a private key and its certificate may be watched as two files.
     pub(super) path: PathBuf,
     pub(super) key: &'a Key,
     pub(super) content: &'a [u8],

@@ -39,7 +39,7 @@ impl Leaf {
     }
 }
 
-/// Its serial number, as `openssl x509 -serial` shows it.
+/// The serial number of the certificate, as `openssl x509 -serial` shows it.
 impl fmt::Display for Leaf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A zero before a byte of 128 or more says that the number is not negative.

@@ -30,7 +30,7 @@ enum Kind {
 /// The part of the text in which a key's path begins.
 #[derive(Debug, Clone, Copy)]
 struct Scope {
-    /// The table.
+    /// The table in which the path begins.
     table: Id,
     /// The table above the next part of the key.
     above: Id,
@@ -117,7 +117,7 @@ impl Keys {
         Ok(())
     }
 
-    /// That was the last part of a key with a value.
+    /// Ends a key that has a value.
     pub(super) fn assign(&mut self) -> Result<(), &'static str> {
         let above = self.innermost().above_kind;
         self.innermost().begin_key();
@@ -137,7 +137,7 @@ impl Keys {
         (self.in_header, self.parts, self.pending) = (true, 0, None);
     }
 
-    /// That was the last part of a header.
+    /// Ends a header.
     pub(super) fn close_header(&mut self, is_list: bool) -> Result<(), &'static str> {
         (self.in_header, self.parts) = (false, 0);
         let Some(id) = self.pending.take() else { return Ok(()) };

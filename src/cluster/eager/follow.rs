@@ -22,7 +22,7 @@ const WATCH_TIME: Duration = Duration::from_mins(5);
 /// A watch that ends earlier has failed, however it ended.
 const SHORTEST_WATCH: Duration = Duration::from_secs(10);
 
-/// One object.
+/// One object that is followed.
 #[derive(Debug)]
 pub(super) struct Follow {
     pub(super) source: Source,
@@ -41,7 +41,7 @@ pub(super) struct Follow {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Known {
-    /// It was not listed yet.
+    /// The object was not listed yet.
     Nothing,
     Missing,
     Present(State),

@@ -18,7 +18,7 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 pub enum EventsFact {
     /// Why no Event can be created.
     Unavailable(Reason),
-    /// That is over.
+    /// Events can be created again.
     Available,
 }
 
@@ -27,7 +27,7 @@ pub enum EventsFact {
 pub struct PodEvents {
     /// For each reason of a rule that has occurred.
     series: Vec<Series>,
-    /// Those that have something to send, in the order in which they occurred.
+    /// The series that have something to send, in the order in which they occurred.
     waiting: VecDeque<usize>,
     is_under_way: bool,
     /// The server asks for a pause until then.

@@ -8,7 +8,7 @@
 /// What is known of podnudge's own pod.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OwnPod {
-    /// Its UID; `None` if neither podnudge's cgroup nor its mounts show it.
+    /// The pod's UID; `None` if neither podnudge's cgroup nor its mounts show it.
     pub uid: Option<String>,
     /// How many levels podnudge's cgroup namespace is below the root of the node; 0 if it has none.
     pub depth: usize,
@@ -19,7 +19,7 @@ pub struct OwnPod {
 pub enum Pod {
     /// podnudge's own. For all processes, if podnudge sees only those of its pod.
     Own,
-    /// Another one.
+    /// Another pod.
     Another,
     /// Not known, or none.
     Unknown,

@@ -9,7 +9,7 @@ use podnudge_core::reason::Reason;
 /// A process of the target's tree: the root, or one that a wrapper has started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// The process.
+    /// The process itself, as it was read.
     pub process: Process,
     /// How it treats the signal.
     pub role: Role,
@@ -23,17 +23,17 @@ pub struct Member {
 /// How a process of the target's tree treats the signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// It takes the signal.
+    /// The process takes the signal.
     Taker,
-    /// It passes signals on to its child.
+    /// The process passes signals on to its child.
     Init,
-    /// It does not take the signal, and is too old to be starting.
+    /// The process does not take the signal, and is too old to be starting.
     Wrapper,
-    /// It does not take the signal, but is too young to tell.
+    /// The process does not take the signal, but is too young to tell.
     Starting,
-    /// It does not take the signal now, but is known to do so at other times.
+    /// The process does not take the signal now, but is known to do so at other times.
     Restarting,
-    /// podnudge may not read it.
+    /// podnudge may not read how the process treats the signal.
     Unknown,
 }
 

@@ -161,7 +161,7 @@ fn is_relevant(kind: EventKind) -> bool {
 }
 
 impl State {
-    /// This path was removed or renamed.
+    /// Gives hints for a path that was removed or renamed.
     fn removed(&mut self, path: &Path) {
         // A removed directory also ends the watches below it.
         let below = self.subscriptions.range::<Path, _>((Bound::Included(path), Bound::Unbounded));
@@ -172,7 +172,7 @@ impl State {
         self.entry_changed(path);
     }
 
-    /// This path was created or written.
+    /// Gives hints for a path that was created or written.
     fn written(&mut self, path: &Path) {
         if let Some(subscribed) = self.subscriptions.get(path) {
             self.pending.touch(subscribed.iter().map(|(volume, _)| *volume));
