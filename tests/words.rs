@@ -1,5 +1,5 @@
 //! Checks that the tree uses one word for one thing: the words of the Kubernetes documentation and
-//! of ARCHITECTURE.md.
+//! of ARCHITECTURE.md. And that doc comments can be understood without the code below them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,14 @@ const EXCEPTIONS: [(&str, &str, &str); 5] = [
     ("src/checks/certificates/certificate.rs", "force", "a certificate is in force"),
 ];
 
+/// The words that stand for the subject of a doc comment, which then says nothing where it is shown alone.
+const PRONOUNS: [&str; 8] = ["It", "Its", "So", "That", "These", "They", "This", "Those"];
+/// What follows `The same` where no noun does: the end of the sentence, or one of these words.
+const NO_NOUN: [&str; 18] = [
+    "", "about", "after", "and", "as", "at", "before", "but", "by", "for", "if", "in", "of", "on",
+    "to", "when", "with", "without",
+];
+
 #[test]
 fn no_file_uses_a_banned_word() {
     let mut wrong = Vec::new();
@@ -59,6 +67,58 @@ fn has(line: &str, word: &str) -> bool {
         let after = line[at + word.len()..].chars().next().unwrap_or(' ');
         !before.is_alphanumeric() && !after.is_alphanumeric()
     })
+}
+
+#[test]
+fn doc_comments_name_their_subject() {
+    let mut wrong = Vec::new();
+    for file in ["crates", "src"].into_iter().flat_map(|folder| files(Path::new(folder))) {
+        if file.extension().is_none_or(|ending| ending != "rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&file).expect("it is text");
+        let unnamed = doc_comments(&text).into_iter().filter(|(_, begin)| !names_subject(begin));
+        wrong.extend(unnamed.map(|(line, begin)| format!("{}:{line}: {begin}", file.display())));
+    }
+    assert!(wrong.is_empty(), "without a subject of their own:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_pronoun_is_no_subject() {
+    let text =
+        "//! That.\n//! It.\n\n/// Its pid.\n/// A pid.\nfn a() {\n    /// The same\n    b: u8,";
+    assert_eq!(doc_comments(text), [(1, "That."), (4, "Its pid."), (7, "The same")]);
+    for begin in ["Its pid.", "So many.", "The same", "The same, parsed.", "The same for all."] {
+        assert!(!names_subject(begin), "{begin}");
+    }
+    for begin in ["Items.", "The pid.", "Sorts them.", "The same path with links resolved."] {
+        assert!(names_subject(begin), "{begin}");
+    }
+}
+
+/// The first line of each doc comment, with its number.
+fn doc_comments(text: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    let mut is_inside = false;
+    for (line, number) in text.lines().zip(1..) {
+        let line = line.trim_start();
+        let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+        let comment = comment.filter(|comment| !comment.starts_with('/'));
+        found.extend(comment.filter(|_| !is_inside).map(|comment| (number, comment.trim())));
+        is_inside = comment.is_some();
+    }
+    found
+}
+
+/// Whether a doc comment begins with a noun or a verb, and not with a word for what stands elsewhere.
+fn names_subject(comment: &str) -> bool {
+    let first_word = |text: &str| {
+        text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()
+    };
+    match comment.strip_prefix("The same") {
+        Some(rest) => !NO_NOUN.contains(&first_word(rest.trim_start_matches(' ')).as_str()),
+        None => !PRONOUNS.contains(&first_word(comment).as_str()),
+    }
 }
 
 /// All files that people read: sources, scenarios, documents, examples and manifests, but no build
