@@ -167,13 +167,15 @@ impl Watch {
         };
         let mut entries = MAX_ENTRIES;
         for path in paths {
-            // Through `..data`: the watch is on this generation, whatever is swapped in later.
+            // Through `..data`: the watch is on this generation, whatever is swapped in later. In a copy of a volume it
+            // may be a directory, beside the keys.
             let data = path.join("..data");
-            if layout == Layout::Flat && (watch.add_flat(&data)? || watch.add_flat(path)?) {
+            let data = if data.is_symlink() { &data } else { path };
+            if layout == Layout::Flat && (watch.add_flat(data)? || watch.add_flat(path)?) {
                 // It need not be listed, which would delay the action.
                 watch.has_keys = true;
-            } else if is_directory(&data) {
-                watch.add_directories(&data, b"", &mut entries)?;
+            } else if is_directory(data) {
+                watch.add_directories(data, b"", &mut entries)?;
             } else if is_directory(path) {
                 watch.add_directories(path, b"", &mut entries)?;
             } else {
@@ -377,6 +379,23 @@ mod tests {
         fs::rename(folder.path().join("..data_tmp"), folder.path().join("..data")).expect("a swap");
         read(&folder, "a.conf");
         assert_eq!(watch.look(), Opened::Nothing);
+    }
+
+    #[test]
+    fn the_keys_of_a_copied_volume_are_not_those_in_its_copy_of_the_generation() {
+        static READS: OwnReads = OwnReads::new();
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir(folder.path().join("..data")).expect("a directory");
+        for key in ["..data/a.conf", "a.conf"] {
+            fs::write(folder.path().join(key), "a").expect("a key");
+        }
+        for layout in [Layout::Flat, Layout::Unknown] {
+            let paths = [folder.path().to_owned()];
+            let filter = KeyFilter::default();
+            let mut watch = Watch::start(&paths, layout, &filter, &READS).expect("a watch");
+            fs::read(folder.path().join("a.conf")).expect("a key");
+            assert_eq!(watch.look(), Opened::Key);
+        }
     }
 
     #[test]
