@@ -70,8 +70,10 @@ pub fn check<'a>(
 }
 
 /// When the first certificate that the checks are about expires, whatever their verdict: the leaf
-/// of a chain, or the last to expire of a bundle of CAs. `None` without readable certificates. Fails if
-/// the volumes no longer have this digest.
+/// of a chain, or the last to expire of a bundle of CAs. `None` without readable certificates.
+///
+/// # Errors
+/// If the volumes no longer have this digest.
 pub fn expiry<'a>(
     volumes: impl IntoIterator<Item = &'a Path>,
     keys: &KeyFilter,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::clock::{Moment, Now, UnixTime};
 use crate::command::Command;
-use crate::event::{Alive, ApiServer, Event, Found, RuleId, Verified, VolumeId};
+use crate::event::{Alive, ApiServer, Event, Expected, Found, RuleId, Verified, VolumeId};
 use crate::intake::{OtherChecks, Source};
 use crate::jitter::Replica;
 use crate::mounts::MountChanges;
@@ -155,11 +155,7 @@ impl Core {
                 self.with_rule(rule, |rule, out| rule.pod_looked(now, number, look, out));
             }
             Event::ApiServer(server) => self.api_server_seen(now, server),
-            Event::Expected(expected) => {
-                for rule in &mut self.rules {
-                    rule.source_mut().expect(expected.as_ref());
-                }
-            }
+            Event::Expected(expected) => self.expect(expected.as_ref()),
             Event::Trigger(Some(rule)) => {
                 self.with_rule(rule, |rule, out| rule.trigger(now, out));
             }
@@ -183,6 +179,10 @@ impl Core {
             }
         }
         self.tick(now);
+    }
+
+    fn expect(&mut self, expected: Option<&Expected>) {
+        self.rules.iter_mut().for_each(|rule| rule.source_mut().expect(expected));
     }
 
     fn api_server_seen(&mut self, now: Now, server: ApiServer) {

@@ -32,7 +32,9 @@ impl Status {
         unhealthy.iter_mut().chain(eager_sync).for_each(hide);
         for rule in rules {
             let (digests, reasons) = rule.confidential();
-            digests.into_iter().for_each(|digest| *digest = None);
+            for digest in digests {
+                *digest = None;
+            }
             reasons.into_iter().for_each(hide);
             #[cfg(feature = "page")]
             for change in &mut rule.changes {
