@@ -295,6 +295,25 @@ fn once_rejects_content_that_has_ended_it_twice_too() {
     assert_eq!(once(&scene).wait().unwrap().code(), Some(0));
 }
 
+/// As pid 1 of an init container it gets no signal for which it has no handler.
+#[test]
+fn once_can_be_stopped_while_another_podnudge_has_the_directory() {
+    let scene = Scene::new(1, Memory::Publish);
+    let agent = scene.start();
+    agent.wait_for(ROLLED_OUT, 1);
+    let mut child = once(&scene);
+    wait_until("it has a handler", || handles_term(&child));
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), SIGTERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(69));
+    assert_eq!(agent.stop().code(), Some(0));
+}
+
+fn handles_term(child: &Child) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(caught.trim(), 16).unwrap() & (1 << (SIGTERM as u32 - 1)) != 0
+}
+
 /// A control group out of memory: the kernel ends podnudge.
 #[test]
 fn content_for_whose_check_the_kernel_ends_podnudge_is_rejected() {

@@ -70,13 +70,18 @@ pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
         let hint = "add `[rule.publish]` with `dir = \"/config\"`, or `--publish /config`";
         return Err(OnceError { reason: reason.hint(hint), exit: Exit::Config });
     }
-    let locks = locks::acquire(&config.rules, Some(deadline)).await;
-    let locks =
-        locks.map_err(|error| OnceError { reason: error.reason().clone(), exit: Exit::Config })?;
+    // First: as pid 1 of an init container, podnudge gets no signal without a handler.
     let mut signals = OsSignals::register().map_err(|error| {
         let reason = Reason::new(format!("cannot install signal handlers: {error}"));
         OnceError { reason, exit: Exit::Unavailable }
     })?;
+    let locks = tokio::select! {
+        biased;
+        () = stopped(&mut signals) => return Err(stopped_by_signal()),
+        locks = locks::acquire(&config.rules, Some(deadline)) => locks,
+    };
+    let locks =
+        locks.map_err(|error| OnceError { reason: error.reason().clone(), exit: Exit::Config })?;
     for rule in publishing {
         report::warn_secret_on_disk(rule, &config.agent.work_dir);
         checks::remove_leftover_copies(rule, &config.agent.work_dir);
@@ -86,8 +91,7 @@ pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
             () = stopped(&mut signals) => {
                 // A check that is running does not count.
                 attempts.close();
-                let reason = Reason::new("stopped by a signal");
-                return Err(OnceError { reason, exit: Exit::Unavailable });
+                return Err(stopped_by_signal());
             }
             filled = fill(rule, config, deadline, &attempts, &left.known) => filled?,
         }
@@ -98,6 +102,10 @@ pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
 
 async fn stopped(signals: &mut OsSignals) {
     while signals.next().await != OsSignal::Stop {}
+}
+
+fn stopped_by_signal() -> OnceError {
+    OnceError { reason: Reason::new("stopped by a signal"), exit: Exit::Unavailable }
 }
 
 async fn fill(
