@@ -6,8 +6,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Child;
+use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal::{SIGKILL, SIGTERM};
+use nix::sys::signal::Signal::{SIGKILL, SIGSTOP, SIGTERM};
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
@@ -265,6 +266,37 @@ fn a_full_directory_does_not_make_podnudge_forget_its_checks() {
     agent.wait_for(ROLLED_OUT, 1);
     assert!(is_remembered(&state) && !is_remembered(&scene.path("work")));
     assert_eq!(agent.stop().code(), Some(0));
+}
+
+/// As in a wait for a device, which nothing ends: a process that is killed does not end before whoever traces it
+/// has looked at it.
+#[test]
+fn programs_that_do_not_end_delay_the_event_loop_for_a_limited_time() {
+    let mut scene = Scene::new(3, Memory::Work);
+    let agent = scene.start();
+    agent.wait_for("baseline", 3);
+    (0..3).for_each(|rule| scene.write(rule, "waits"));
+    scene.wait_for_runs("waits", 3);
+    let pid = agent.pid();
+    let supervisors = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let supervisors: Vec<_> = supervisors.split_ascii_whitespace().collect();
+    assert_eq!(supervisors.len(), 3);
+    let mut tracing = command("strace");
+    tracing.args(["-qq", "-o", "/dev/null"]);
+    let mut tracing = tracing.args(supervisors.iter().flat_map(|pid| ["-p", pid])).spawn().unwrap();
+    let traced = format!("TracerPid:\t{}\n", tracing.id());
+    for pid in supervisors {
+        let status = format!("/proc/{pid}/status");
+        wait_until("it is traced", || fs::read_to_string(&status).unwrap().contains(&traced));
+    }
+    kill(Pid::from_raw(i32::try_from(tracing.id()).unwrap()), SIGSTOP).unwrap();
+    #[expect(clippy::disallowed_methods, reason = "the loop must not wait for long")]
+    let begun = Instant::now();
+    let (code, took) = (agent.stop().code(), begun.elapsed());
+    tracing.kill().unwrap();
+    tracing.wait().unwrap();
+    // It used to wait 2 s for each.
+    assert!(code == Some(0) && took < Duration::from_secs(4), "{code:?} after {took:?}");
 }
 
 fn once(scene: &Scene) -> Child {

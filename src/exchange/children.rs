@@ -25,6 +25,8 @@ const PASSES: u32 = 50;
 const PASSES_AT_ONCE: u32 = 3;
 /// How often, and how long in between, podnudge looks for the end of a child that was killed: 2 s.
 const LOOKS: u32 = 2000;
+/// The number of looks on the thread of the event loop: 20 ms.
+const LOOKS_AT_ONCE: u32 = 20;
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 /// The pids of the children, which those who started them reap.
@@ -57,7 +59,7 @@ pub(crate) fn command(first: &str) -> Command {
     command
 }
 
-/// Starts a child. Call [`reap`] in the end.
+/// Starts a child. Call [`reap`] or [`reap_at_once`] in the end.
 pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
     // Locked until it is known, so that nobody takes it for an orphan.
     let mut children = children();
@@ -69,13 +71,23 @@ pub(crate) fn spawn(command: &mut Command) -> io::Result<Child> {
 /// Waits for the end of a child that has ended or was killed. Returns `None` if it takes too long: a process
 /// cannot be ended while it waits for a device. podnudge then goes on, and reaps it like an orphan.
 pub(crate) fn reap(child: &mut Child) -> io::Result<Option<ExitStatus>> {
-    let status = wait_for_end(child);
+    reap_within(child, LOOKS)
+}
+
+/// Waits for that end on the thread of the event loop, and so not for long. A process that does not adopt orphans would
+/// not reap the child later, and waits longer.
+pub(crate) fn reap_at_once(child: &mut Child) -> io::Result<Option<ExitStatus>> {
+    reap_within(child, if adopts() { LOOKS_AT_ONCE } else { LOOKS })
+}
+
+fn reap_within(child: &mut Child, looks: u32) -> io::Result<Option<ExitStatus>> {
+    let status = wait_for_end(child, looks);
     children().retain(|pid| i32::try_from(child.id()) != Ok(*pid));
     status
 }
 
-fn wait_for_end(child: &mut Child) -> io::Result<Option<ExitStatus>> {
-    for _ in 0..LOOKS {
+fn wait_for_end(child: &mut Child, looks: u32) -> io::Result<Option<ExitStatus>> {
+    for _ in 0..looks {
         let ended = child.try_wait()?;
         if ended.is_some() {
             return Ok(ended);

@@ -4,7 +4,7 @@
 //! The supervisor is podnudge, started again (`children.rs`). A socket between the two carries requests and the report
 //! (`report.rs`). That the socket can be read is also how podnudge learns of the end, without a pidfd
 //! (`program_process.rs`). If the program kills its supervisor, podnudge, a subreaper, too, ends what is left, but never a
-//! child that it has started itself. The event loop waits some 50 ms for that; the thread that reads volumes does the
+//! child that it has started itself. The event loop waits some 70 ms for that; the thread that reads volumes does the
 //! rest.
 //!
 //! Starts that process.

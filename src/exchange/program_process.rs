@@ -14,8 +14,8 @@ use super::children;
 use super::report::{MAX_REPORT, Report, Request};
 use podnudge_supervise::signal::continue_own_child;
 
-/// How long the event loop waits for the end of a supervisor when nobody waits for its program any more.
-/// Then podnudge kills it, and ends what is left.
+/// How long the event loop waits for the report of a supervisor when nobody waits for its program any more.
+/// Then podnudge kills it, waits as long again for its end, and ends what is left.
 const ABANDON: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 /// How long a process waits that cannot end what is left: one that only uses this library.
 const ABANDON_TO_OTHERS: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
@@ -41,7 +41,7 @@ impl Supervised {
         command.stdin(std::process::Stdio::null());
         let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) else {
             drop(connection);
-            drop(children::reap(&mut child));
+            drop(children::reap_at_once(&mut child));
             return Err(io::Error::other("it has no pid"));
         };
         Ok(Self { child: Some(child), pid, connection })
@@ -73,7 +73,7 @@ impl Supervised {
     fn reap(&mut self) -> io::Result<Report> {
         let Some(mut child) = self.child.take() else { return Ok(Report::Missing) };
         drop(child.kill());
-        children::reap(&mut child)?;
+        children::reap_at_once(&mut child)?;
         let mut text = [0; MAX_REPORT];
         let length = rustix::io::read(self.connection.as_fd(), &mut text).unwrap_or_default();
         let report = Report::from_text(text.get(..length).unwrap_or_default());
