@@ -504,6 +504,21 @@ fn the_default_port_is_served_once_it_is_free() {
     assert_eq!((agent.count("not-listening"), agent.count("listening")), (1, 1));
 }
 
+/// With a key of zeros, everybody could compute the names that hide the digests of Secrets.
+#[test]
+fn podnudge_does_not_start_without_random_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = command("strace");
+    command.args(["-D", "-f", "-qqq", "-o", "/dev/null", "-e", "inject=getrandom:error=ENOSYS"]);
+    command.args([env!("CARGO_BIN_EXE_podnudge"), "--listen", "off"]);
+    command.args(["--url", "http://127.0.0.1:9/", "--watch"]).arg(folder.path());
+    let mut agent = Agent::spawn(folder.path(), command);
+    assert_eq!(agent.exit_code(), Some(69));
+    let log = agent.log();
+    assert!(log.contains("cannot get random numbers from the kernel: "), "{log}");
+    assert!(log.contains("hint: the seccomp profile must allow"), "{log}");
+}
+
 /// The event loop's library panics if it can no longer wait for events.
 #[test]
 fn a_panic_logs_one_line_and_exits_with_70() {

@@ -156,7 +156,7 @@ impl RuleState {
 impl Agent {
     pub(super) fn new(
         config: Config,
-        state: Option<StateDir>,
+        (state, key): (Option<StateDir>, NamingKey),
         published: Vec<Published>,
         replica: &Replica,
         surroundings: &Surroundings,
@@ -165,7 +165,6 @@ impl Agent {
         let (mut rules, mut states) = (Vec::new(), Vec::new());
         let api = ApiUsers::new(&config, surroundings, replica.seed);
         let context = Arc::new(Context::new(surroundings.pod.told_name()));
-        let key = NamingKey::open(&config, state.as_ref());
         for (n, (rule, published)) in config.rules.iter().zip(published).enumerate() {
             // podnudge also starts without it.
             let memory = state.as_ref().map(|state| state.load(&rule.name, clock::now()));

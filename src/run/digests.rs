@@ -2,6 +2,8 @@
 //!
 //! Reads the mount table once, and the file of the key.
 
+use std::io;
+
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::state::{NAMING_KEY_LENGTH, StateDir};
@@ -16,10 +18,12 @@ use podnudge_core::status::RuleStatus;
 pub(super) struct NamingKey([u8; NAMING_KEY_LENGTH]);
 
 impl NamingKey {
-    pub(super) fn open(config: &Config, state: Option<&StateDir>) -> Self {
+    /// # Errors
+    /// If the kernel gives no random numbers: with a key that others know, names would hide nothing.
+    pub(super) fn open(config: &Config, state: Option<&StateDir>) -> io::Result<Self> {
         let is_needed = !config.rules.iter().all(|rule| is_plain(rule, &config.agent));
-        let (new, state) = (random(), state.filter(|_| is_needed));
-        Self(state.map_or(new, |state| state.naming_key(new)))
+        let (new, state) = (random()?, state.filter(|_| is_needed));
+        Ok(Self(state.map_or(new, |state| state.naming_key(new))))
     }
 }
 
@@ -62,9 +66,9 @@ fn is_plain(rule: &Rule, agent: &config::Agent) -> bool {
         || paths.iter().all(|path| mounts::is_on_root(path))
 }
 
-fn random() -> [u8; NAMING_KEY_LENGTH] {
+fn random() -> io::Result<[u8; NAMING_KEY_LENGTH]> {
     let mut key = [0; NAMING_KEY_LENGTH];
-    // The kernel has no more to say to so short a request once it has booted (getrandom(2)).
-    _ = getrandom(&mut key, GetRandomFlags::empty());
-    key
+    // The kernel fills up to 256 bytes completely (getrandom(2)).
+    getrandom(&mut key, GetRandomFlags::empty())?;
+    Ok(key)
 }

@@ -47,6 +47,7 @@ use crate::system::surroundings::Surroundings;
 use agent::Agent;
 pub use clock::sleep;
 use connections::Listeners;
+use digests::NamingKey;
 pub use once::{OnceError, once};
 use podnudge_config::Config;
 use podnudge_core::jitter::Replica;
@@ -65,6 +66,9 @@ pub enum RunError {
     /// The handlers of podnudge's own signals cannot be installed.
     #[error("cannot install signal handlers")]
     Signals(#[source] std::io::Error),
+    /// There is no key for the names of content.
+    #[error("cannot get random numbers from the kernel")]
+    Random(#[source] std::io::Error),
     /// The event loop cannot be created.
     #[error("cannot start the event loop")]
     Runtime(#[source] std::io::Error),
@@ -76,7 +80,9 @@ impl RunError {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Publish(_) => Exit::Config,
-            Self::Bind(_) | Self::Signals(_) | Self::Runtime(_) => Exit::Unavailable,
+            Self::Bind(_) | Self::Signals(_) | Self::Random(_) | Self::Runtime(_) => {
+                Exit::Unavailable
+            }
         }
     }
 
@@ -86,6 +92,9 @@ impl RunError {
         match self {
             Self::Bind(error) => error.reason().hint,
             Self::Publish(error) => error.hint(),
+            Self::Random(_) => {
+                Some("the seccomp profile must allow the system call `getrandom`".to_owned())
+            }
             Self::Signals(_) | Self::Runtime(_) => None,
         }
     }
@@ -130,6 +139,7 @@ pub async fn run(
 ) -> Result<Option<u8>, RunError> {
     let signals = OsSignals::register().map_err(RunError::Signals)?;
     let state = config.agent.state_dir.as_deref().map(StateDir::open);
+    let key = NamingKey::open(&config, state.as_ref()).map_err(RunError::Random)?;
     let listeners = Listeners::open(config.agent.listen(), config.agent.resync)?.with_own_socket();
     let locks = locks::acquire(&config.rules, None).await?;
     config
@@ -138,7 +148,7 @@ pub async fn run(
         .for_each(|rule| checks::remove_leftover_copies(rule, &config.agent.work_dir));
     let published = config.rules.iter().map(|rule| publish::open(rule, clock::now()));
     let published = published.collect::<Result<Vec<_>, PublishError>>()?;
-    let mut agent = Agent::new(config, state, published, &replica, &surroundings);
+    let mut agent = Agent::new(config, (state, key), published, &replica, &surroundings);
     let exit_code = agent.run(signals, listeners).await;
     drop(locks);
     info!(event = "stopped", exit_code, "podnudge has stopped");
