@@ -111,31 +111,56 @@ impl Listeners {
 
     /// Accepts the next connection; waits forever if there is no listener.
     pub(super) async fn accept(&self) -> Accepted {
-        let port = async {
-            match &self.port {
-                Some(port) => {
-                    port.accept().await.map(|(stream, peer)| Accepted::Port(stream, peer))
+        loop {
+            let port = async {
+                match &self.port {
+                    Some(port) => {
+                        port.accept().await.map(|(stream, peer)| Accepted::Port(stream, peer))
+                    }
+                    None => pending().await,
                 }
-                None => pending().await,
-            }
-        };
-        let own_socket = async {
-            match &self.own_socket {
-                Some(socket) => {
-                    socket.accept().await.map(|(stream, _)| Accepted::OwnSocket(stream))
+            };
+            let own_socket = async {
+                match &self.own_socket {
+                    Some(socket) => {
+                        socket.accept().await.map(|(stream, _)| Accepted::OwnSocket(stream))
+                    }
+                    None => pending().await,
                 }
-                None => pending().await,
+            };
+            let accepted = tokio::select! {
+                accepted = port => accepted,
+                accepted = own_socket => accepted,
+            };
+            match accepted {
+                Ok(accepted) => return accepted,
+                Err(_) => clock::sleep(ACCEPT_PAUSE).await,
             }
-        };
-        let accepted = tokio::select! {
-            accepted = port => accepted,
-            accepted = own_socket => accepted,
-        };
-        if let Ok(accepted) = accepted {
-            accepted
-        } else {
-            clock::sleep(ACCEPT_PAUSE).await;
-            Box::pin(self.accept()).await
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// A call of itself for each failure would overflow the stack.
+    #[tokio::test(start_paused = true)]
+    async fn accept_may_fail_for_an_hour() {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket: OwnedFd =
+            socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).expect("it opens");
+        // It does not listen, so that each `accept` fails.
+        let port = TcpListener::from_std(socket.into()).expect("it is registered");
+        assert!(port.accept().await.is_err());
+        let (listen, retry_at, pace, own_socket) = (Listen::Off, None, Duration::ZERO, None);
+        let listeners = Listeners { listen, port: Some(port), retry_at, pace, own_socket };
+        let hour = Duration::from_hours(1);
+        assert!(timeout(hour, listeners.accept()).await.is_err());
     }
 }
