@@ -58,6 +58,8 @@ const RELOAD_DISABLED: &str = "POST /reload is disabled, as /approve, /pause and
 pub enum AdminRequest {
     /// Return the status of all rules.
     Status(oneshot::Sender<Status>),
+    /// Return what probes need of it: the processes and the history are missing, and digests have no names.
+    Health(oneshot::Sender<Status>),
     /// Do what a person asks for, for one rule or for all.
     Order {
         /// What that is.
@@ -76,6 +78,39 @@ pub enum NotDone {
     NoSuchRule(String),
     /// There is nothing to approve.
     NothingHeld,
+}
+
+/// What a client may read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Page {
+    ForPeople,
+    Metrics,
+    /// The page of prometheus-config-reloader.
+    Reloader,
+    Live,
+    Ready,
+    Serving,
+    Status,
+}
+
+impl Page {
+    fn of_path(path: &str) -> Option<Self> {
+        Some(match path {
+            "/" => Self::ForPeople,
+            "/metrics" => Self::Metrics,
+            "/healthz" => Self::Reloader,
+            "/livez" => Self::Live,
+            "/readyz" => Self::Ready,
+            "/serving" => Self::Serving,
+            "/status" => Self::Status,
+            _ => return None,
+        })
+    }
+
+    /// Whether it is for probes, which come often and need few facts.
+    fn is_probe(self) -> bool {
+        matches!(self, Self::Reloader | Self::Live | Self::Ready | Self::Serving)
+    }
 }
 
 /// What the pages are about, and whom to ask.
@@ -151,58 +186,50 @@ async fn answer<B>(
             Err(answer) => *answer,
         };
     }
-    match path {
-        "/" | "/metrics" | "/healthz" | "/livez" | "/readyz" | "/serving" | "/status"
-            if !is_read =>
-        {
-            not_allowed("GET, HEAD")
+    let Some(page) = Page::of_path(path) else { return not_found() };
+    if !is_read {
+        return not_allowed("GET, HEAD");
+    }
+    match status(page, requests).await {
+        Some(status) => {
+            // The metrics have no reasons, and the digests that the configuration allows.
+            let is_for_all = page == Page::Metrics || caller != Caller::Anybody;
+            let sees_all = is_for_all || has_token(request, reload);
+            let status = if sees_all { status } else { status.for_anybody() };
+            show(page, request, &status)
         }
-        #[cfg(not(feature = "page"))]
-        "/" => text(StatusCode::OK, "podnudge: /metrics /livez /readyz /serving /status\n"),
-        #[cfg_attr(not(feature = "page"), expect(unreachable_patterns, reason = "no page at `/`"))]
-        path @ ("/" | "/metrics" | "/healthz" | "/livez" | "/readyz" | "/serving" | "/status") => {
-            match status(requests).await {
-                Some(status) => {
-                    // The metrics have no reasons, and the digests that the configuration allows.
-                    let is_for_all = path == "/metrics" || caller != Caller::Anybody;
-                    let sees_all = is_for_all || has_token(request, reload);
-                    let status = if sees_all { status } else { status.for_anybody() };
-                    show(path, request, &status)
-                }
-                None => stuck(),
-            }
-        }
-        _ => not_found(),
+        None => stuck(),
     }
 }
 
-async fn status(requests: &mpsc::Sender<AdminRequest>) -> Option<Status> {
+async fn status(page: Page, requests: &mpsc::Sender<AdminRequest>) -> Option<Status> {
     let (reply, status) = oneshot::channel();
     let asked = async {
-        requests.send(AdminRequest::Status(reply)).await.ok()?;
+        let request = if page.is_probe() { AdminRequest::Health } else { AdminRequest::Status };
+        requests.send(request(reply)).await.ok()?;
         status.await.ok()
     };
     timeout(LOOP_LIMIT, asked).await.ok().flatten()
 }
 
-fn show<B>(path: &str, request: &Request<B>, status: &Status) -> Answer {
-    match path {
-        "/metrics" => respond::metrics(request, metrics::render(status, &own_process::read())),
-        "/healthz" if status.reloads.is_none() => not_found(),
-        "/healthz" if status.unhealthy.is_none() => {
+fn show<B>(page: Page, request: &Request<B>, status: &Status) -> Answer {
+    match page {
+        Page::Metrics => respond::metrics(request, metrics::render(status, &own_process::read())),
+        Page::Reloader if status.reloads.is_none() => not_found(),
+        Page::Reloader if status.unhealthy.is_none() => {
             with_type(StatusCode::OK, "application/json", "{\"status\":\"up\"}".to_owned())
         }
-        "/livez" | "/healthz" => match &status.unhealthy {
+        Page::Live | Page::Reloader => match &status.unhealthy {
             None => text(StatusCode::OK, "ok\n"),
             Some(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
         },
-        "/serving" if status.serving => text(StatusCode::OK, "ok\n"),
-        "/serving" => text(
+        Page::Serving if status.serving => text(StatusCode::OK, "ok\n"),
+        Page::Serving => text(
             StatusCode::SERVICE_UNAVAILABLE,
             "draining: an action is near, and the pod is to leave its Services\n",
         ),
-        "/readyz" if status.ready => text(StatusCode::OK, "ok\n"),
-        "/readyz" => {
+        Page::Ready if status.ready => text(StatusCode::OK, "ok\n"),
+        Page::Ready => {
             let waiting = status.rules.iter().filter_map(|rule| {
                 // A line for each rule, whatever a record or a checker wrote.
                 let message = shown::text(&rule.not_ready.as_ref()?.message);
@@ -211,8 +238,12 @@ fn show<B>(path: &str, request: &Request<B>, status: &Status) -> Answer {
             text(StatusCode::SERVICE_UNAVAILABLE, waiting.collect::<String>())
         }
         #[cfg(feature = "page")]
-        "/" => page(status),
-        _ => match serde_json::to_string_pretty(status) {
+        Page::ForPeople => for_people(status),
+        #[cfg(not(feature = "page"))]
+        Page::ForPeople => {
+            text(StatusCode::OK, "podnudge: /metrics /livez /readyz /serving /status\n")
+        }
+        Page::Status => match serde_json::to_string_pretty(status) {
             Ok(json) => with_type(StatusCode::OK, "application/json", json + "\n"),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
         },
@@ -221,7 +252,7 @@ fn show<B>(path: &str, request: &Request<B>, status: &Status) -> Answer {
 
 /// The page for people. Another page cannot show it in a frame, and no cache keeps it.
 #[cfg(feature = "page")]
-fn page(status: &Status) -> Answer {
+fn for_people(status: &Status) -> Answer {
     let mut answer = with_type(StatusCode::OK, "text/html; charset=utf-8", page::render(status));
     let headers = answer.headers_mut();
     let policy = HeaderValue::try_from(page::policy()).ok();
@@ -330,4 +361,37 @@ fn not_found() -> Answer {
     #[cfg(not(feature = "page"))]
     let paths = "not found; see /metrics /livez /readyz /serving /status\n";
     text(StatusCode::NOT_FOUND, paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The whole status has the processes of the targets, for which the loop reads `/proc`.
+    #[tokio::test]
+    async fn probes_do_not_ask_for_the_whole_status() {
+        for (path, is_probe) in [
+            ("/livez", true),
+            ("/readyz", true),
+            ("/serving", true),
+            ("/healthz", true),
+            ("/status", false),
+            ("/metrics", false),
+            ("/", false),
+        ] {
+            let (requests, mut asked) = mpsc::channel(1);
+            let request = Request::get(path).body(()).expect("it is valid");
+            let off = ReloadEndpoint::Off;
+            let answer = answer(&request, Caller::Pod, &requests, &off);
+            // Dropped unanswered, as by a loop that ends.
+            let (answer, asked) = tokio::join!(answer, async {
+                matches!(asked.recv().await, Some(AdminRequest::Health(_)))
+            });
+            assert_eq!(
+                (answer.status(), asked),
+                (StatusCode::SERVICE_UNAVAILABLE, is_probe),
+                "{path}"
+            );
+        }
+    }
 }

@@ -28,6 +28,7 @@ impl Agent {
         // A client that has disconnected does not concern the loop.
         match request {
             AdminRequest::Status(reply) => drop(reply.send(self.status())),
+            AdminRequest::Health(reply) => drop(reply.send(self.health())),
             AdminRequest::Order { order, rule, reply } => {
                 let named = |name: &String| self.config.rules.iter().position(|r| r.name == *name);
                 let known = match &rule {
@@ -68,15 +69,22 @@ impl Agent {
         None
     }
 
-    /// The status of the core, with the target processes that run now, and the log's losses.
-    fn status(&mut self) -> Status {
+    /// The status of the core.
+    fn health(&mut self) -> Status {
+        #[cfg_attr(not(feature = "compat"), expect(unused_mut, reason = "there are no counts"))]
         let mut status = self.core.status(clock::now());
-        status.log_lines_dropped = stderr::dropped();
-        status.eager_sync = self.api.eager_sync();
         #[cfg(feature = "compat")]
         {
             status.reloads = self.reloads(&status);
         }
+        status
+    }
+
+    /// The status of the core, with the target processes that run now, the history, and the log's losses.
+    fn status(&mut self) -> Status {
+        let mut status = self.health();
+        status.log_lines_dropped = stderr::dropped();
+        status.eager_sync = self.api.eager_sync();
         #[cfg(feature = "page")]
         {
             status.pod = Some(self.pod.clone());

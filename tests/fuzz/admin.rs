@@ -156,7 +156,9 @@ fn a_request_to_the_admin_port_gets_what_its_sender_may_see() {
             let answered = async {
                 while let Some(request) = requests.recv().await {
                     match request {
-                        AdminRequest::Status(reply) => drop(reply.send(status("app", "/a", "b"))),
+                        AdminRequest::Status(reply) | AdminRequest::Health(reply) => {
+                            drop(reply.send(status("app", "/a", "b")));
+                        }
                         AdminRequest::Order { order: _, rule, reply } => {
                             reloads.set(reloads.get() + 1);
                             let is_known = rule.is_none_or(|rule| rule == "app");
