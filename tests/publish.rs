@@ -741,3 +741,16 @@ fn podnudge_once_explains_that_a_url_check_needs_the_running_application() {
     assert!(text.contains("http://127.0.0.1:1/adapt"), "{text}");
     assert!(text.contains("in an init container the application does not run yet"), "{text}");
 }
+
+#[test]
+fn the_failure_of_a_program_that_names_the_url_of_another_check_is_not_that_of_the_url() {
+    let pod = Pod::new(&payload(&[("app.conf", "1")]));
+    let checks = "[[rule.check]]\nexec = [\"sh\", \"-c\", \"echo POST http://127.0.0.1:1/adapt; kill -9 $$\"]\n\
+        [[rule.check]]\nkeys = [\"app.conf\"]\nhttp = \"http://127.0.0.1:1/adapt\"";
+    let config = pod.configure("", checks, UNUSED);
+    let output = once(&config, &[], &["--wait", "0s"]);
+    let text = stderr_of(&output);
+    assert_eq!(output.status.code(), Some(69), "{text}");
+    assert!(text.contains("was ended by SIGKILL: POST http://127.0.0.1:1/adapt"), "{text}");
+    assert!(!text.contains("in an init container"), "{text}");
+}

@@ -32,7 +32,7 @@ use crate::volume::contents::ContentsError;
 pub(crate) use attempts::{Attempt, Attempts, Left};
 use contents::Post;
 use copy::PrivateCopy;
-use podnudge_config::{Condition, Rule};
+use podnudge_config::{Check, Condition, Rule};
 use podnudge_core::clock::UnixTime;
 use podnudge_core::event::Checked;
 use podnudge_core::shown;
@@ -147,14 +147,14 @@ pub(crate) fn has_programs(rule: &Rule) -> bool {
     rule.checks.iter().any(|check| matches!(check.condition, Condition::Exec(_)))
 }
 
-/// Runs the external checks; the first that does not pass decides.
+/// Runs the external checks; the first that does not pass decides, and is returned, too.
 pub(crate) async fn run_external(
     rule: &Rule,
     expected: Digest,
     external: ExternalChecks,
-) -> Checked {
+) -> (Checked, Option<&Check>) {
     let ExternalChecks { copy, posts, attempt } = external;
-    let mut checked = Checked::Passed;
+    let (mut checked, mut by) = (Checked::Passed, None);
     for (check, posts) in rule.checks.iter().zip(posts) {
         checked = match (&check.condition, &copy) {
             (Condition::Exec(program), Some(copy)) => {
@@ -164,11 +164,12 @@ pub(crate) async fn run_external(
             _ => Checked::Passed,
         };
         if checked != Checked::Passed {
+            by = Some(check);
             break;
         }
     }
     attempt.ended(&checked);
-    checked
+    (checked, by)
 }
 
 impl From<ContentsError> for Checked {

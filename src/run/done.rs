@@ -36,7 +36,7 @@ impl Agent {
                 }
                 state.full_digest = external.full_digest();
                 let task = self.start_task(async move {
-                    let checked = checks::run_external(&config, digest, external).await;
+                    let (checked, _) = checks::run_external(&config, digest, external).await;
                     Done::Event(Event::Checked(rule, digest, checked))
                 });
                 if let Some(state) = self.rules.get_mut(rule.0) {

@@ -10,13 +10,12 @@ use tracing::{info, warn};
 
 use super::{clock, digests, locks, queues};
 use crate::checks::{self, Attempts, LocalResult};
-use crate::exchange::http;
 use crate::publish::{self, Publisher};
 use crate::report;
 use crate::system::exit::Exit;
 use crate::system::os_signals::{OsSignal, OsSignals};
 use crate::volume::scan;
-use podnudge_config::{Check, Condition, Config, Rule};
+use podnudge_config::{Condition, Config, Rule};
 use podnudge_core::clock::Moment;
 use podnudge_core::event::{Checked, Current, Interrupted, Publication, Published, Standing};
 use podnudge_core::reason::Reason;
@@ -260,11 +259,12 @@ async fn checked_digest(
         let hint = "`podnudge once` cannot wait for one: give it a configuration without `approve-before = \"check\"`, or start without it";
         return Err(NotPublished::Rejected(reason.hint(hint)));
     }
-    let (checked, full_digest) = match run_local(rule, digest, config, attempts).await {
-        LocalResult::Decided(checked) => (checked, None),
+    let (checked, by, full_digest) = match run_local(rule, digest, config, attempts).await {
+        LocalResult::Decided(checked) => (checked, None, None),
         LocalResult::NeedsExternal(external) => {
             let full_digest = external.full_digest();
-            (checks::run_external(rule, digest, external).await, full_digest)
+            let (checked, by) = checks::run_external(rule, digest, external).await;
+            (checked, by, full_digest)
         }
     };
     match checked {
@@ -272,7 +272,10 @@ async fn checked_digest(
         Checked::Rejected(reason) => Err(NotPublished::Rejected(reason)),
         Checked::Moved => Err(NotPublished::Retry(changed_during_read())),
         Checked::NotBefore(_, reason) => Err(NotPublished::Retry(reason)),
-        Checked::Failed(reason) => Err(NotPublished::Retry(with_init_hint(rule, reason))),
+        Checked::Failed(reason) => Err(NotPublished::Retry(match by.map(|by| &by.condition) {
+            Some(Condition::Http(_)) => with_init_hint(reason),
+            _ => reason,
+        })),
     }
 }
 
@@ -296,17 +299,8 @@ async fn run_local(
     queues::thread().await.run(run).await
 }
 
-/// Adds a hint if a URL did not answer: in an init container the application does not run yet.
-fn with_init_hint(rule: &Rule, reason: Reason) -> Reason {
-    let is_from = |check: &Check| match &check.condition {
-        Condition::Http(check) => {
-            reason.message.contains(&http::describe(&check.method, &check.endpoint))
-        }
-        _ => false,
-    };
-    if !rule.checks.iter().any(is_from) {
-        return reason;
-    }
+/// Adds a hint for a URL that did not answer: in an init container the application does not run yet.
+fn with_init_hint(reason: Reason) -> Reason {
     let known = reason.hint.as_ref().map(|hint| format!("{hint}; ")).unwrap_or_default();
     reason.hint(format!(
         "{known}in an init container the application does not run yet: give `once` a configuration without the checks that send requests to it",

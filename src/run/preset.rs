@@ -138,7 +138,7 @@ impl Agent {
         match (begun, rule) {
             (LocalResult::NeedsExternal(external), Some(rule)) => {
                 let task = self.start_task(async move {
-                    let checked = checks::run_external(&rule, content, external).await;
+                    let (checked, _) = checks::run_external(&rule, content, external).await;
                     Done::PresetChecked(id, checked)
                 });
                 if let Some(state) = self.rules.get_mut(id.0) {

@@ -62,32 +62,55 @@ fn config_reloader_sidecar(environment: &Environment) -> Option<Translation> {
     let mut remarks = Remarks::new();
     let mut own = watch(&folders);
     own.extend(option("--process", process));
-    own.extend(signal_or_restart(signal.trim_start_matches("SIG"), &mut remarks));
+    let action = Action::instead_of(signal.trim_start_matches("SIG"), &mut remarks);
+    own.extend(action.arguments());
     if environment.get("VERBOSE").is_some_and(|value| value == "true") {
         own.extend(option("--log-level", "debug"));
     }
     Some(Translation::new(PEER, remarks, Instead::Arguments(own)))
 }
 
-/// What to do instead of sending a signal: podnudge takes the end of a process after a signal for a failure, and sends
-/// nothing more, so a signal that is to end it is a restart.
-fn signal_or_restart(signal: &str, remarks: &mut Remarks) -> Vec<String> {
-    let name = match signal {
-        "TERM" | "15" => "TERM",
-        "INT" | "2" => "INT",
-        "QUIT" | "3" => "QUIT",
-        "KILL" | "9" => "KILL",
-        _ => return option("--signal", signal),
-    };
-    // podnudge refuses KILL as a signal, because no program handles it.
-    let otherwise = match name {
-        "KILL" => String::new(),
-        _ => format!("; if the application reloads on it instead, use `--signal {name}`"),
-    };
-    remarks.push(format!(
-        "SIG{name} ends most programs: `--restart` sends TERM, then KILL after 30 s, at most 5 times within 1 h and every 11 min for a container{otherwise}"
-    ));
-    vec!["--restart".to_owned()]
+/// What podnudge does to the target.
+enum Action<'a> {
+    Signal(&'a str),
+    Restart,
+}
+
+impl<'a> Action<'a> {
+    /// What to do instead of sending a signal: podnudge takes the end of a process after a signal for a failure, and sends
+    /// nothing more, so a signal that is to end it is a restart.
+    fn instead_of(signal: &'a str, remarks: &mut Remarks) -> Self {
+        let name = match signal {
+            "TERM" | "15" => "TERM",
+            "INT" | "2" => "INT",
+            "QUIT" | "3" => "QUIT",
+            "KILL" | "9" => "KILL",
+            _ => return Self::Signal(signal),
+        };
+        // podnudge refuses KILL as a signal, because no program handles it.
+        let otherwise = match name {
+            "KILL" => String::new(),
+            _ => format!("; if the application reloads on it instead, use `--signal {name}`"),
+        };
+        remarks.push(format!(
+            "SIG{name} ends most programs: `--restart` sends TERM, then KILL after 30 s, at most 5 times within 1 h and every 11 min for a container{otherwise}"
+        ));
+        Self::Restart
+    }
+
+    fn arguments(self) -> Vec<String> {
+        match self {
+            Self::Signal(signal) => option("--signal", signal),
+            Self::Restart => vec!["--restart".to_owned()],
+        }
+    }
+
+    fn setting(self) -> String {
+        match self {
+            Self::Signal(signal) => format!("signal.name = {}", quoted(signal)),
+            Self::Restart => "restart = {}".to_owned(),
+        }
+    }
 }
 
 fn nats_server_config_reloader(arguments: &[String]) -> Option<Translation> {
@@ -118,13 +141,9 @@ fn nats_server_config_reloader(arguments: &[String]) -> Option<Translation> {
     let wait = given.last("retry-wait-secs").and_then(|text| {
         given::seconds("-retry-wait-secs", &text, Duration::from_hours(1), &mut remarks)
     });
-    let action = signal_or_restart(&signal, &mut remarks);
+    let action = Action::instead_of(&signal, &mut remarks);
     let instead = if attempts.is_some() || wait.is_some() {
-        let action = if action == ["--restart"] {
-            "restart = {}".to_owned()
-        } else {
-            format!("signal.name = {}", quoted(&signal))
-        };
+        let action = action.setting();
         let (attempts, wait) = (attempts.unwrap_or(30), wait.unwrap_or("\"4s\"".to_owned()));
         Instead::File(format!(
             "[[rule]]\nwatch = {}\nretry = {{ first = {wait}, max = {wait}, attempts = {attempts} }}\n\
@@ -135,7 +154,7 @@ fn nats_server_config_reloader(arguments: &[String]) -> Option<Translation> {
     } else {
         let mut own = watch(&files);
         own.extend(option("--pidfile", &pidfile));
-        own.extend(action);
+        own.extend(action.arguments());
         Instead::Arguments(own)
     };
     Some(Translation::new("nats-server-config-reloader", remarks, instead))
