@@ -1,6 +1,7 @@
 //! Gives a rule without an action the preset of its target's program, and a rule that says nothing of checks that of its
-//! preset, such as `nginx -t`. podnudge tries it on the content on disk, which the application runs: once it accepts that,
-//! all content has to pass it. What it rejects before may be good, and need what only the application's container has.
+//! preset, such as `nginx -t`. podnudge tries it on the content on disk, at the preflight and when the application runs new
+//! content: once it accepts that, all content has to pass it. What it rejects before may be good, and need what only the
+//! application's container has.
 
 use std::sync::Arc;
 

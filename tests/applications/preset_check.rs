@@ -67,6 +67,24 @@ fn rejects_what_is_broken(scene: &mut Scene, agent: &Agent) {
     assert_eq!(agent.count("sent"), 0);
 }
 
+/// What the check rejects at the start says nothing of the check: the content may be broken.
+#[test]
+fn broken_content_at_the_start_does_not_leave_the_check_out_for_good() {
+    in_network!();
+    let (mut scene, _nginx) = start(&version("one"), "/etc/nginx/nginx.conf");
+    scene.kubelet.write(&broken());
+    let agent = nudge(&scene, &[], "", "");
+    agent.wait_for("preset-check", 1);
+    assert!(agent.events("preset-check")[0]["reason"].is_string(), "{}", agent.log());
+    scene.kubelet.write(&version("two"));
+    agent.wait_for("applied", 1);
+    agent.wait_for("preset-check", 2);
+    assert!(agent.events("preset-check")[1]["reason"].is_null(), "{}", agent.log());
+    scene.kubelet.write(&broken());
+    agent.wait_for("rejected", 1);
+    serves("two");
+}
+
 #[test]
 fn content_is_checked_by_the_preset_without_being_asked() {
     in_network!();
