@@ -302,7 +302,9 @@ impl Intake {
     fn rejected(&mut self, digest: Digest) {
         if self.source.digest() == Some(digest) {
             self.end_trigger();
-            self.candidate.as_mut().into_iter().for_each(Candidate::unschedule);
+            if let Some(candidate) = &mut self.candidate {
+                candidate.unschedule();
+            }
         }
     }
 

@@ -138,9 +138,10 @@ impl Supervisor {
             // Interrupted, it reports nothing, and is called again.
             _ = poll(&mut fds, None);
             let [signals, timer] = fds.map(|fd| !fd.revents().is_empty());
-            let ended = (signals.then(|| self.read_signals()).flatten())
-                .or_else(|| timer.then(|| self.perform(Event::GraceOver)).flatten());
-            if let Some(end) = ended {
+            if signals && let Some(end) = self.read_signals() {
+                return end;
+            }
+            if timer && let Some(end) = self.perform(Event::GraceOver) {
                 return end;
             }
         }

@@ -70,7 +70,12 @@ impl Application {
 
     /// Takes what an inspection has found. Returns whether ends are still counted.
     pub(crate) fn looked(&mut self, found: &Inspection, now: Moment) -> bool {
-        self.crashes.take_if(|crashes| crashes.looked(found, now)).is_none()
+        let Some(crashes) = &mut self.crashes else { return false };
+        let is_over = crashes.looked(found, now);
+        if is_over {
+            self.crashes = None;
+        }
+        !is_over
     }
 
     /// What to report of its ends.

@@ -75,18 +75,16 @@ impl Halts {
 
     /// A person has this digest rolled out here.
     pub(super) fn triggered(&mut self, digest: Digest) {
-        self.doubted
-            .iter_mut()
-            .filter(|doubted| **doubted == (digest, Doubt::Failed))
-            .for_each(|doubted| doubted.1 = Doubt::Tried);
+        if self.doubted == Some((digest, Doubt::Failed)) {
+            self.doubted = Some((digest, Doubt::Tried));
+        }
     }
 
     /// Records that a digest was rolled out.
     pub(super) fn rolled_out(&mut self, digest: Digest) {
-        self.doubted
-            .iter_mut()
-            .filter(|doubted| **doubted == (digest, Doubt::Tried))
-            .for_each(|doubted| doubted.1 = Doubt::Works);
+        if self.doubted == Some((digest, Doubt::Tried)) {
+            self.doubted = Some((digest, Doubt::Works));
+        }
     }
 
     /// Takes the digest that failed and works after all, of which the others need not be told any more.

@@ -176,8 +176,11 @@ impl Slots {
         } else if error.is_refusal() && self.is_waiting() {
             self.place.slot_refused(step.slot());
         }
-        if matches!(step, Purpose::LineUp(_)) && error.may_be_done() {
-            self.views.get_mut(step.slot()).into_iter().for_each(View::forget);
+        if matches!(step, Purpose::LineUp(_))
+            && error.may_be_done()
+            && let Some(view) = self.views.get_mut(step.slot())
+        {
+            view.forget();
         }
     }
 

@@ -90,12 +90,16 @@ impl Slots {
     }
 
     fn renew_now(&mut self, now: Moment) {
-        self.held.iter_mut().for_each(|held| held.renew_at = held.renew_at.min(now));
+        if let Some(held) = &mut self.held {
+            held.renew_at = held.renew_at.min(now);
+        }
     }
 
     /// There is no such Lease.
     pub(super) fn found_missing(&mut self, now: Moment, slot: usize) {
-        self.views.get_mut(slot).into_iter().for_each(|view| view.found_missing(now));
+        if let Some(view) = self.views.get_mut(slot) {
+            view.found_missing(now);
+        }
         if slot == self.place.home() {
             self.place.found_missing();
         }
