@@ -1,7 +1,7 @@
 //! Parses the arguments and runs the command. The only module that exits, and that writes what a command says to standard
 //! output. `system/stderr.rs` writes to standard error: for this module, and for the log.
 
-use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, Write as _};
 use std::panic::PanicHookInfo;
 use std::path::Path;
 use std::process::ExitCode;
@@ -265,13 +265,6 @@ fn print(stream: Stream, text: &str, exit: Exit) -> ExitCode {
     };
     match written {
         Ok(()) => exit.into(),
-        Err(error) => {
-            // A reader that has ended, such as `head`, has read what it wanted.
-            if error.kind() != ErrorKind::BrokenPipe {
-                let message = format!("cannot write to standard output: {error}");
-                stderr::print(&exit::sentence(&message, None));
-            }
-            Exit::Io.into()
-        }
+        Err(_) => Exit::Io.into(),
     }
 }

@@ -519,29 +519,6 @@ fn podnudge_does_not_start_without_random_numbers() {
     assert!(log.contains("hint: the seccomp profile must allow"), "{log}");
 }
 
-#[test]
-fn output_that_cannot_be_written_is_reported() {
-    let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let output = podnudge().arg("schema").stdout(full).output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(74), "{stderr}");
-    assert!(stderr.contains("cannot write to standard output: No space left"), "{stderr}");
-}
-
-/// `podnudge status` used to fail later without a reason.
-#[test]
-fn a_socket_that_cannot_be_opened_is_reported() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut command = command("strace");
-    command.args(["-D", "-f", "-qqq", "-o", "/dev/null", "-e", "inject=bind:error=EACCES"]);
-    command.args([env!("CARGO_BIN_EXE_podnudge"), "--log", "json", "--listen", "off"]);
-    command.args(["--url", "http://127.0.0.1:9/", "--watch"]).arg(folder.path());
-    let agent = Agent::spawn(folder.path(), command);
-    agent.wait_for("no-own-socket", 1);
-    assert!(agent.last("no-own-socket", "error").contains("Permission denied"));
-    assert_eq!(agent.stop().code(), Some(0));
-}
-
 /// The event loop's library panics if it can no longer wait for events.
 #[test]
 fn a_panic_logs_one_line_and_exits_with_70() {

@@ -23,8 +23,7 @@ use podnudge_core::snapshot;
 
 use crate::support::publish::publish_to;
 use crate::support::{
-    Agent, Application, Kubelet, Payload, ROLLED_OUT, command, in_namespace, mount, payload,
-    podnudge, unmount, wait_until,
+    Agent, Application, Kubelet, Payload, ROLLED_OUT, command, payload, podnudge, wait_until,
 };
 
 /// Every system call that changes a directory, a link or a file.
@@ -367,26 +366,6 @@ fn an_error_at_any_step_leaves_one_whole_generation() {
         assert!(kept > 20, "only {kept} of {steps} steps failed before the commit");
         println!("{error} at each of {steps} steps, {kept} before the commit");
     }
-}
-
-#[test]
-fn a_generation_that_cannot_be_removed_is_reported() {
-    in_namespace!();
-    let mut pod = Pod::new(&payload(&[("app.conf", "1")]));
-    let config = pod.configure("keep = 0", "", UNUSED);
-    assert!(once(&config, &[], &[]).status.success());
-    let first = pod.dir().join(fs::read_link(pod.dir().join("..data")).unwrap());
-    mount(&["-t", "tmpfs", "tmpfs"], &first);
-    pod.kubelet.write(&payload(&[("app.conf", "2")]));
-    let output = once(&config, &[], &[]);
-    let log = stderr_of(&output);
-    assert!(output.status.success(), "{log}");
-    assert_eq!((log.matches("not-pruned").count(), pod.generations()), (1, 2), "{log}");
-    assert!(log.contains("busy"), "{log}");
-    unmount(&first);
-    pod.kubelet.write(&payload(&[("app.conf", "3")]));
-    assert!(!stderr_of(&once(&config, &[], &[])).contains("not-pruned"));
-    assert_eq!(pod.generations(), 1);
 }
 
 /// Calls `hit` for the first, second, … call of each kind until it returns false, which means that

@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rustix::fs::{AtFlags, Mode, openat, readlinkat, renameat, statat, symlinkat, unlinkat};
 use rustix::io::Errno;
-use tracing::warn;
 
 use super::generation::Name;
 use super::write::{Parts, Writer};
@@ -206,10 +205,8 @@ impl Dir {
             .into_iter()
             .filter(|name| Some(name) != current.as_ref() && Some(name) != good.as_ref());
         let keep = usize::try_from(keep).unwrap_or(usize::MAX);
-        let old = others.rev().skip(keep);
-        if let Err(error) = each(old, |name| self.0.remove(name.to_string())) {
-            let path = self.path().display();
-            warn!(event = "not-pruned", %path, %error, "cannot remove an old generation; it takes up space");
+        for name in others.rev().skip(keep) {
+            _ = self.0.remove(name.to_string());
         }
     }
 

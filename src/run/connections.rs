@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::future::pending;
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -85,12 +84,7 @@ impl Listeners {
 
     /// With the socket for podnudge's own container, unless another podnudge there has it.
     pub(super) fn with_own_socket(self) -> Self {
-        let own_socket = own_socket::bind().inspect_err(|error| {
-            if error.kind() != ErrorKind::AddrInUse {
-                warn!(event = "no-own-socket", %error, "`podnudge status` in this container needs the port");
-            }
-        });
-        Self { own_socket: own_socket.ok(), ..self }
+        Self { own_socket: own_socket::bind().ok(), ..self }
     }
 
     /// Tries again to open the port, if it is time to. Returns when to do so next.

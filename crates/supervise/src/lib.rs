@@ -265,7 +265,7 @@ fn prepare() -> Result<(SignalFd, SigSet, OwnedFd), Errno> {
     // If CHLD were ignored, the kernel would reap the command, and its exit code would be lost. The handler
     // never runs.
     let registered = signal_hook::flag::register(SIGCHLD, Arc::new(AtomicBool::new(false)));
-    _ = registered.map_err(|error| error.raw_os_error().map_or(Errno::EINVAL, Errno::from_raw))?;
+    _ = registered.map_err(|_| Errno::EINVAL)?;
     let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)
         .map_err(|error| Errno::from_raw(error.raw_os_error()))?;
     // Where the process is not pid 1, orphans would leave the container's tree.
