@@ -1,5 +1,6 @@
 //! Locks the publish directories before anything else uses them.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use super::clock;
@@ -13,14 +14,18 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Locks the directories of all rules until the locks are dropped.
+/// Locks the directories of all rules until the locks are dropped. Boxed: its code would be in both of its callers.
 ///
 /// # Errors
 /// If one cannot be opened, or if another podnudge still holds it at `deadline`.
-pub(super) async fn acquire(
+pub(super) fn acquire(
     rules: &[Rule],
     deadline: Option<Moment>,
-) -> Result<Vec<Lock>, PublishError> {
+) -> Pin<Box<dyn Future<Output = Result<Vec<Lock>, PublishError>> + '_>> {
+    Box::pin(acquire_all(rules, deadline))
+}
+
+async fn acquire_all(rules: &[Rule], deadline: Option<Moment>) -> Result<Vec<Lock>, PublishError> {
     let timeout = clock::now().mono.after(LOCK_TIMEOUT);
     let until = deadline.unwrap_or(timeout);
     let mut locks = Vec::new();

@@ -168,6 +168,7 @@ impl<'a> Report<'a> {
     fn located(&self, mut found: Vec<(At, Reason)>) -> Vec<Problem> {
         found.sort_by(|(a, _), (b, _)| a.cmp(b));
         let problem = |(at, reason): (At, Reason)| {
+            #[cfg(feature = "wording")]
             let reason = if self.is_yaml { in_yaml(&reason) } else { reason };
             Problem { place: self.place(&at), reason }
         };
@@ -190,12 +191,14 @@ impl<'a> Report<'a> {
 
 /// The reason in YAML's form: `signal:` for `[rule.signal]`, and `name: "HUP"` for `name = "HUP"`. A message may quote
 /// a text of the file, which stays as it is.
+#[cfg(feature = "wording")]
 fn in_yaml(reason: &Reason) -> Reason {
     let message = keys_for_headers(&reason.message).replace(" = {", ": {").replace(" = …", ": …");
     let hint = reason.hint.as_deref().map(|hint| keys_for_headers(hint).replace(" = ", ": "));
     Reason { message, hint }
 }
 
+#[cfg(feature = "wording")]
 fn keys_for_headers(text: &str) -> String {
     let mut parts = text.split("`[");
     let mut shown = parts.next().unwrap_or_default().to_owned();
