@@ -945,6 +945,34 @@ fn a_slot_that_was_passed_on_for_a_shorter_time_than_the_own_one_is_not_held_for
     assert!(third.holds().is_some());
 }
 
+/// podnudge stood still meanwhile, as on a node without memory, and its watch tells first what has become of the slot.
+#[test]
+fn a_renewal_that_is_answered_late_does_not_take_the_slot_from_whoever_has_it_now() {
+    let (mut store, mut one) = (shipped(1), Replica::new("a", 1, 1));
+    one.claim(A);
+    let name = one.watch(&store);
+    one.run(&mut store);
+    one.told(&store, &name);
+    assert!(one.holds().is_some());
+    let renewal = one.next_request();
+    let answer = perform(&mut store, &renewal);
+    let mut other = Replica::new("b", 1, 2);
+    other.now = one.now;
+    other.claim(A);
+    other.play(DURATION + secs(1), |request| perform(&mut store, request));
+    assert!(other.holds().is_some());
+    one.now = other.now;
+    one.told(&store, &name);
+    one.slots.handle(one.now(), answer);
+    assert!(matches!(one.state(), SlotState::Lost(_)), "{:?}", one.state());
+    for _ in 0..100 {
+        one.play(ms(100), |request| perform(&mut store, request));
+        other.play(ms(100), |request| perform(&mut store, request));
+        assert_eq!((one.holds(), other.holds().is_some()), (None, true), "two of one");
+        one.told(&store, &name);
+    }
+}
+
 /// Another one that had the slot meanwhile may have failed.
 #[test]
 fn what_failed_is_read_again_after_a_slot_was_lost() {

@@ -107,6 +107,7 @@ impl Slots {
         self.observe(now, slot, lease, By::Answer(sent));
         match step {
             Purpose::Read(_) => self.looked(now, slot),
+            Purpose::Take(_) => self.lose_if_taken(now, slot),
             Purpose::Offer(..) => {
                 let next = lease.next().filter(|next| next.offered.is_some());
                 match next.cloned() {

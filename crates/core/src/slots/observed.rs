@@ -77,6 +77,15 @@ impl Slots {
         // Else it is in the own name, and is taken by a request.
     }
 
+    /// The watch may have told that another replica has the slot before the older answer came by which it was got.
+    pub(super) fn lose_if_taken(&mut self, now: Moment, slot: usize) {
+        let known = self.views.get(slot).and_then(|view| view.lease.clone());
+        let holder = self.settings.holder.as_str();
+        if let Some(lease) = known.filter(|lease| lease.holder() != Some(holder)) {
+            self.lose_if_held(now, slot, &lease);
+        }
+    }
+
     fn lose_if_held(&mut self, now: Moment, slot: usize, lease: &Lease) {
         let Some(held) = self.held.filter(|held| held.slot == slot) else { return };
         let name = self.slot_name(slot);
