@@ -89,9 +89,10 @@ impl Listeners {
 
     /// Tries again to open the port, if it is time to. Returns when to do so next.
     pub(super) fn retry(&mut self) -> Option<Moment> {
+        let at = self.retry_at?;
         let now = clock::now().mono;
-        if now < self.retry_at? {
-            return self.retry_at;
+        if now < at {
+            return Some(at);
         }
         self.port = bind::bind(self.listen).ok().flatten();
         match self.address() {
