@@ -39,9 +39,8 @@ impl Agent {
                 let path = |volume| self.display_path(volume);
                 report::fact(&config.name, digests.naming, &fact, state_dir, path);
             }
-            // At the start it may have rejected content that was broken.
             if matches!(fact, Fact::Applied(..)) {
-                self.try_preset_check(rule);
+                self.retry_preset_check(rule);
             }
         }
     }

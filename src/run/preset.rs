@@ -82,7 +82,7 @@ impl Agent {
             self.use_preset_check(id);
             return false;
         }
-        if let Some(problem) = preflight::of_part(&rule) {
+        if let Some(problem) = preflight::missing_file_of_check(&rule) {
             self.preset_check_unused(id, &problem.reason);
             return false;
         }
@@ -97,6 +97,14 @@ impl Agent {
             Done::PresetCheckBegun(id, content, begun)
         });
         true
+    }
+
+    /// Tries the check again on content that the application runs now: what it has rejected before may have been broken.
+    pub(super) fn retry_preset_check(&mut self, id: RuleId) {
+        let has_rejected = self.rules.get(id.0).is_some_and(|one| one.preset_check.tried.is_some());
+        if has_rejected {
+            self.try_preset_check(id);
+        }
     }
 
     /// Why the program of this check must not get content.
