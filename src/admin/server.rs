@@ -50,6 +50,11 @@ const HEADER_LIMIT: Duration = Duration::from_secs(2);
 /// How long the loop may take to answer before it counts as stuck.
 const LOOP_LIMIT: Duration = Duration::from_secs(2);
 const HEADER_BYTES: usize = 8 * 1024;
+/// What there is to read.
+#[cfg(feature = "page")]
+const PATHS: &str = "/ /metrics /livez /readyz /serving /status";
+#[cfg(not(feature = "page"))]
+const PATHS: &str = "/metrics /livez /readyz /serving /status";
 const RELOAD_DISABLED: &str = "POST /reload is disabled, as /approve, /pause and /resume\nrun `podnudge trigger` in \
     podnudge's own container; or start it with --reload=loopback, or PODNUDGE_RELOAD=loopback\n";
 
@@ -240,9 +245,7 @@ fn show<B>(page: Page, request: &Request<B>, status: &Status) -> Answer {
         #[cfg(feature = "page")]
         Page::ForPeople => for_people(status),
         #[cfg(not(feature = "page"))]
-        Page::ForPeople => {
-            text(StatusCode::OK, "podnudge: /metrics /livez /readyz /serving /status\n")
-        }
+        Page::ForPeople => text(StatusCode::OK, format!("podnudge: {PATHS}\n")),
         Page::Status => match serde_json::to_string_pretty(status) {
             Ok(json) => with_type(StatusCode::OK, "application/json", json + "\n"),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
@@ -356,11 +359,7 @@ async fn carry_out<B>(
 }
 
 fn not_found() -> Answer {
-    #[cfg(feature = "page")]
-    let paths = "not found; see / /metrics /livez /readyz /serving /status\n";
-    #[cfg(not(feature = "page"))]
-    let paths = "not found; see /metrics /livez /readyz /serving /status\n";
-    text(StatusCode::NOT_FOUND, paths)
+    text(StatusCode::NOT_FOUND, format!("not found; see {PATHS}\n"))
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub(super) fn missing_program(rule: &Rule) -> Option<Problem> {
 }
 
 /// The file that the check of the preset reads, if the volume lacks it.
-pub(super) fn missing_file_of_check(rule: &Rule) -> Option<Problem> {
+pub(crate) fn missing_file_of_check(rule: &Rule) -> Option<Problem> {
     let (key, reason) = rule.file_of_check()?;
     let volume = rule.settings.watch.first()?;
     // What cannot be read is a problem of the volume.

@@ -13,6 +13,7 @@ mod work_dir;
 use std::path::Path;
 
 use crate::process::{Context, Identity, age, find, roots};
+pub(crate) use files::missing_file_of_check;
 use podnudge_config::Rule;
 use podnudge_core::preflight::Problem;
 pub(crate) use target::still_starting;
@@ -44,11 +45,6 @@ pub(crate) fn of_programs(context: &Context, rule: &Rule, work_dir: &Path) -> Op
     files::missing_program(rule).or_else(|| work_dir::shared(rule, &targets(), work_dir))
 }
 
-/// Why the check of the preset cannot check what the rule watches, if its file is not there.
-pub(crate) fn of_part(rule: &Rule) -> Option<Problem> {
-    files::missing_file_of_check(rule)
-}
-
 /// Finds the problems of a rule. Returns them, and what to pass to the next call.
 pub(crate) async fn preflight(
     context: &Context,
@@ -64,7 +60,7 @@ pub(crate) async fn preflight(
     problems.extend(files::missing_program(rule));
     problems.extend(files::missing_file(rule));
     problems.extend(files::missing_body(rule));
-    problems.extend(of_part(rule).filter(|_| rule.asks_for_check_of_preset()));
+    problems.extend(missing_file_of_check(rule).filter(|_| rule.asks_for_check_of_preset()));
     problems.extend(volumes::subpath(rule, &targets));
     problems.extend(volumes::not_mounted(rule, &targets));
     problems.extend(volumes::publish_not_a_mount(context, rule, &targets));

@@ -79,9 +79,9 @@ impl Slots {
 
     /// The watch may have told that another replica has the slot before the older answer came by which it was got.
     pub(super) fn lose_if_taken(&mut self, now: Moment, slot: usize) {
-        let known = self.views.get(slot).and_then(|view| view.lease.clone());
-        let holder = self.settings.holder.as_str();
-        if let Some(lease) = known.filter(|lease| lease.holder() != Some(holder)) {
+        let holder = Some(self.settings.holder.as_str());
+        let known = self.views.get(slot).and_then(|view| view.lease.as_ref());
+        if let Some(lease) = known.filter(|lease| lease.holder() != holder).cloned() {
             self.lose_if_held(now, slot, &lease);
         }
     }
