@@ -454,24 +454,29 @@ fn podnudge_may_only_take_and_give_back_slots_for_its_own_pod() {
 fn podnudge_may_line_up_its_own_pod_and_pass_its_own_slot_on_to_the_next_one() {
     let lease = |holder: &str, next: &str| {
         let mut lease = json!({"metadata": {"name": "web-0"}, "spec": {"holderIdentity": holder}});
-        if !next.is_empty() {
-            lease["metadata"]["annotations"] = json!({"podnudge.io/next": next});
+        for next in next.split(',').filter(|next| !next.is_empty()) {
+            let key = format!("podnudge.io/waits-{}", next.split_once('_').unwrap().0);
+            lease["metadata"]["annotations"][key] = json!(next);
         }
         lease
     };
     let (own, other, third) = ("web-1_u-1_app", "web-2_u-2_app", "web-3_u-3_app");
     let [mine, theirs, thirds] = [own, other, third].map(|holder| format!("{holder} 1f"));
-    let next = "podnudge may let its own pod only be the next one to hold a slot";
+    let next = "podnudge may let its own pod only wait for a slot";
     let slots = "podnudge may take, give back and pass on slots for its own pod only";
     let offered = format!("{theirs} 3");
+    let (both, two) = (format!("{mine},{thirds}"), format!("{theirs},{thirds}"));
     for (before, after, denied) in [
-        // It is next, also in the place of another one; and is not any more.
+        // It waits, also behind another one; and does not any more.
         ((other, ""), (other, &*mine), vec![]),
-        ((other, &*thirds), (other, &*mine), vec![]),
-        ((other, &*mine), (other, ""), vec![]),
+        ((other, &*thirds), (other, &*both), vec![]),
+        ((other, &*both), (other, &*thirds), vec![]),
         ((other, ""), (other, &*thirds), vec![next]),
         // It passes its slot on, or another one that it has promised to whoever is next there.
         ((own, &*theirs), (other, &*theirs), vec![]),
+        ((own, &*two), (other, &*two), vec![]),
+        ((own, &*thirds), (other, &*two), vec![]),
+        ((own, ""), (other, &*two), vec![next]),
         ((own, ""), (other, &*theirs), vec![]),
         ((third, &*theirs), (third, &*offered), vec![]),
         ((own, &*thirds), (other, &*thirds), vec![slots]),
@@ -484,9 +489,9 @@ fn podnudge_may_line_up_its_own_pod_and_pass_its_own_slot_on_to_the_next_one() {
 
 /// A Lease is read by all replicas, as often as it changes.
 #[test]
-fn podnudge_may_change_two_short_annotations_of_a_lease_only() {
+fn podnudge_may_change_its_short_annotations_of_a_lease_only() {
     let lease = |annotations: Value| json!({"metadata": {"name": "web-0", "annotations": annotations}, "spec": {}});
-    let denied = ["podnudge may change two short annotations of a Lease only"];
+    let denied = ["podnudge may change its own short annotations of a Lease only"];
     let old = lease(json!({"example.com/a": "1", "podnudge.io/halted": "x"}));
     for (new, is_allowed) in [
         (json!({"example.com/a": "1", "podnudge.io/halted": "y".repeat(8192)}), true),
@@ -499,8 +504,14 @@ fn podnudge_may_change_two_short_annotations_of_a_lease_only() {
         let wanted: &[&str] = if is_allowed { &[] } else { &denied };
         assert_eq!(requested("UPDATE", "leases", &lease(new.clone()), &old), wanted, "{new:.100}");
     }
-    let own = json!({"podnudge.io/next": format!("web-1_u-1_app {}", "x".repeat(1024))});
-    assert_eq!(requested("UPDATE", "leases", &lease(own), &lease(json!({}))), denied);
+    let long = json!({"podnudge.io/waits-1": format!("web-1_u-1_app {}", "x".repeat(1024))});
+    let entries = |count: u32| -> Value {
+        let entry = |n| (format!("podnudge.io/waits-{n}"), "web-1_u-1_app 1f".into());
+        Value::Object((0..count).map(entry).collect())
+    };
+    for (new, wanted) in [(long, &denied[..]), (entries(64), &[]), (entries(65), &denied)] {
+        assert_eq!(requested("UPDATE", "leases", &lease(new), &lease(json!({}))), wanted);
+    }
 }
 
 /// It reports content that failed in the annotations of a Lease that another pod holds, or that nobody holds.

@@ -73,12 +73,9 @@ fn a_lease_is_created_read_and_replaced_unless_it_has_changed() {
         assert_eq!(read, made);
         let twice = api.lease(Lease::new("web-0").write(), LIMIT).await.unwrap_err();
         assert!(matches!(twice, ApiError::Conflict(_)), "{twice:?}");
-        let back = made.clone().passed_on(secs(15), UnixTime(secs(2)));
+        let back = made.clone().given_back(UnixTime(secs(2)));
         assert_eq!(api.lease(back.write(), LIMIT).await.unwrap().holder(), None);
-        let stale = api
-            .lease(made.passed_on(secs(15), UnixTime(secs(3))).write(), LIMIT)
-            .await
-            .unwrap_err();
+        let stale = api.lease(made.given_back(UnixTime(secs(3))).write(), LIMIT).await.unwrap_err();
         assert!(matches!(stale, ApiError::Conflict(_)), "{stale:?}");
     });
     let seen = server.seen();
@@ -131,7 +128,7 @@ fn requests_in_short_order_share_a_connection() {
             assert_eq!(api.lease(read("web-0"), LIMIT).await, Ok(made.clone()));
             assert_eq!(server.connections(), 3);
             server.inject("", Fault::Closed);
-            let written = made.passed_on(secs(15), UnixTime(secs(2))).write();
+            let written = made.given_back(UnixTime(secs(2))).write();
             let unknown = api.lease(written, LIMIT).await.unwrap_err();
             assert!(matches!(unknown, ApiError::Unanswered(_)), "{unknown:?}");
             api.lease(read("web-0"), LIMIT).await.unwrap();

@@ -327,27 +327,31 @@ fn a_plan_that_cannot_be_made_is_a_wrong_command_line() {
 }
 
 /// What a rollout costs the API server, by the code that runs in the pods: a handful of requests for each replica, whatever
-/// the numbers are. An action takes 2 s.
+/// the numbers are, and also if the server is busy all the time: the last one.
 #[test]
 fn a_replica_needs_a_handful_of_requests_whatever_the_numbers_are() {
-    let action = 2 * SECOND;
-    for (replicas, slots, most) in
-        [(10, 1, 4.0), (300, 15, 8.0), (1000, 10, 10.0), (1000, 100, 10.0)]
-    {
+    let (short, long) = (SECOND / 5, 2 * SECOND);
+    for (replicas, slots, action, most) in [
+        (10, 1, long, (4.0, 5.0, 1.5)),
+        (300, 15, long, (8.0, 5.0, 1.5)),
+        (300, 15, short, (8.0, 5.0, 1.5)),
+        (1000, 10, long, (10.0, 5.0, 1.5)),
+        (1000, 100, long, (10.0, 5.0, 1.5)),
+        (1000, 100, short, (8.0, 10.0, 2.5)),
+    ] {
         let mut scenario = with_slots(reload(replicas), slots);
         scenario.policy.rollout.alive_for = Duration::ZERO;
         scenario.downtime = action;
         let run = plan::run(&scenario, 0);
         let requests = whole(run.requests.0) / f64::from(replicas);
-        let conflicts = whole(run.writes.1) / whole(run.writes.0);
+        let conflicts = 100.0 * whole(run.writes.1) / whole(run.writes.0);
         let ideal = action.as_secs_f64() * f64::from(replicas.div_ceil(slots));
         let time = run.until_all().expect("all have it").as_secs_f64() / ideal;
         let what = format!(
-            "{replicas} replicas, {slots} slots: {requests:.1} requests each, {:.1} % conflicts, {time:.2} of the ideal time",
-            100.0 * conflicts
+            "{replicas} replicas, {slots} slots, {action:?}: {requests:.1} requests each, {conflicts:.1} % conflicts, {time:.2} of the ideal time",
         );
         println!("{what}");
-        assert!(requests <= most && conflicts <= 0.05 && time <= 1.5, "{what}");
+        assert!(requests <= most.0 && conflicts <= most.1 && time <= most.2, "{what}");
         assert!(plan::greatest(&run.downs) <= slots, "{what}");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now, UnixTime};
-use podnudge_core::slots::{Halt, Lease, LeaseRequest, Next, Slots, SlotsSettings};
+use podnudge_core::slots::{Halt, Lease, LeaseRequest, Slots, SlotsSettings, Waiter};
 
 use podnudge_core::command::Intent;
 use podnudge_core::event::SlotState;
@@ -43,15 +43,27 @@ fn perform(store: &mut Store, request: &LeaseRequest) -> Result<Lease, ApiError>
         LeaseRequest::LineUp(_, next) => {
             store.patch(&path, &serde_json::from_slice(&next.patch()).unwrap())
         }
+        LeaseRequest::PassOn(pass) => {
+            let before = store.get(&path);
+            let done = store.patch_if(&path, &serde_json::from_slice(&pass.patch()).unwrap());
+            // That is what the model of `podnudge plan` does.
+            let modelled = before.ok().and_then(|before| pass.applied_to(parsed(&before)));
+            assert_eq!(modelled.is_some(), done.is_ok(), "{done:?} {pass:?}");
+            done
+        }
     };
-    done.map(|object| Lease::parse(object.to_string().as_bytes()).unwrap()).map_err(refused)
+    done.map(|object| parsed(&object)).map_err(refused)
+}
+
+fn parsed(object: &serde_json::Value) -> Lease {
+    Lease::parse(object.to_string().as_bytes()).unwrap()
 }
 
 fn refused((status, reason): Refusal) -> ApiError {
     let reason = Reason::new(format!("{status} {reason}"));
     match status {
         404 => ApiError::NotFound(reason),
-        409 => ApiError::Conflict(reason),
+        409 | 422 => ApiError::Conflict(reason),
         410 => ApiError::Gone(reason),
         429 => ApiError::Throttled(reason, Some(secs(2))),
         403 => ApiError::Refused(reason),
@@ -89,7 +101,7 @@ fn halted(store: &Store) -> Vec<Digest> {
 
 fn request_has_halts(request: &LeaseRequest) -> bool {
     match request {
-        LeaseRequest::Read(_) | LeaseRequest::LineUp(..) => false,
+        LeaseRequest::Read(_) | LeaseRequest::LineUp(..) | LeaseRequest::PassOn(_) => false,
         LeaseRequest::Create(lease) | LeaseRequest::Update(lease) => !lease.halts().is_empty(),
     }
 }
@@ -418,8 +430,10 @@ fn a_watch_that_falls_silent_is_noticed_at_the_first_write_that_it_should_have_t
         (shipped(1), Replica::new("a", 1, 1), Replica::new("b", 1, 2));
     one.claim(A);
     one.run(&mut store);
-    let next = Next { holder: "c".to_owned(), token: "7".to_owned(), offered: None };
-    perform(&mut store, &LeaseRequest::LineUp("web-0".to_owned(), next)).unwrap();
+    for n in 0..8 {
+        let next = Waiter { holder: format!("c{n}"), token: n.to_string(), offered: None };
+        perform(&mut store, &LeaseRequest::LineUp("web-0".to_owned(), next)).unwrap();
+    }
     other.claim(A);
     other.now += secs(1);
     assert_eq!(other.slots.watched(Moment(other.now)), Some(("web-0", true)));
@@ -990,7 +1004,7 @@ fn what_failed_is_read_again_after_a_slot_was_lost() {
     let first = stored(&store, "web-0").as_ref().clone();
     write(&mut store, first.with_halts(&[halt]));
     let lease = stored(&store, "web-1").as_ref().clone();
-    write(&mut store, lease.passed_on(DURATION, wall));
+    write(&mut store, lease.given_back(wall));
     let end = one.now + DURATION * 2;
     while !matches!(one.state(), SlotState::Halted(..)) {
         one.play_watched(&mut store, ms(100));
@@ -1133,7 +1147,7 @@ fn a_replica_that_is_offered_a_slot_before_it_knows_that_it_is_next_lines_up_aga
     one.slots.handle(one.now(), answer);
     let mut is_next = false;
     for _ in 0..300 {
-        is_next |= stored(&store, "web-1").waiting().is_some();
+        is_next |= stored(&store, "web-1").waiting().next().is_some();
         one.play_watched(&mut store, ms(10));
     }
     assert!(is_next);
@@ -1152,7 +1166,7 @@ fn somebody_who_removes_who_is_next_again_and_again_causes_few_requests() {
     for _ in 0..600 {
         sent += one.play_watched(&mut store, secs(1));
         let lease = stored(&store, "web-1").as_ref().clone();
-        perform(&mut store, &lease.without_next().write()).unwrap();
+        perform(&mut store, &lease.left_by("web-1_u_r").write()).unwrap();
     }
     assert!(sent < 60, "{sent} requests in ten minutes");
 }

@@ -57,6 +57,7 @@ const JSON: &str = "application/json";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 const MERGE_PATCH: &str = "application/merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";
 
 /// A kind of objects.
 #[derive(Debug, Clone, Copy)]
@@ -85,6 +86,8 @@ pub(super) enum Verb {
     Watch,
     /// The answer is the metadata.
     Patch,
+    /// A patch with conditions: if they do not hold, the object has changed.
+    PatchIf,
 }
 
 /// A call that is about one object.
@@ -113,7 +116,7 @@ impl Verb {
             }
             Self::Create => Method::POST,
             Self::Update => Method::PUT,
-            Self::Patch => Method::PATCH,
+            Self::Patch | Self::PatchIf => Method::PATCH,
         }
     }
 
@@ -124,7 +127,7 @@ impl Verb {
             Self::Update => "update",
             Self::List | Self::ListAll | Self::ListOfService => "list",
             Self::Watch => "watch",
-            Self::Patch => "patch",
+            Self::Patch | Self::PatchIf => "patch",
         }
     }
 
@@ -132,13 +135,17 @@ impl Verb {
         match self {
             Self::Get | Self::Create | Self::Update | Self::ListAll | Self::ListOfService => JSON,
             Self::List => METADATA_LIST,
-            Self::Watch | Self::Patch => METADATA,
+            Self::Watch | Self::Patch | Self::PatchIf => METADATA,
         }
     }
 
     /// What the body is.
     pub(super) fn sends(self) -> &'static str {
-        if self == Self::Patch { MERGE_PATCH } else { JSON }
+        match self {
+            Self::Patch => MERGE_PATCH,
+            Self::PatchIf => JSON_PATCH,
+            _ => JSON,
+        }
     }
 
     fn is_for_all(self) -> bool {
@@ -207,6 +214,7 @@ impl Call {
             403 => ApiError::Refused(reason.hint(self.right())),
             404 => ApiError::NotFound(reason.hint("check the namespace")),
             409 => ApiError::Conflict(reason),
+            422 if self.verb == Verb::PatchIf => ApiError::Conflict(reason),
             410 => ApiError::Gone(reason),
             429 => ApiError::Throttled(reason, retry_after),
             300..=499 => ApiError::Refused(reason),

@@ -53,6 +53,7 @@ impl Api {
             LeaseRequest::Create(lease) => (Verb::Create, Some(lease.body())),
             LeaseRequest::Update(lease) => (Verb::Update, Some(lease.body())),
             LeaseRequest::LineUp(_, next) => (Verb::Patch, Some(next.patch())),
+            LeaseRequest::PassOn(pass) => (Verb::PatchIf, Some(pass.patch())),
         };
         let call = self.call(LEASES, request.name(), verb, Vec::new())?;
         let answer = self.send(&call, body, limit, LARGEST_LEASE).await?;

@@ -29,9 +29,7 @@ fn a_lease_goes_back_as_it_came() {
             let read = Lease::parse(&taken.body()).expect("a server would accept it");
             assert_eq!((read.holder(), read.version()), (Some("me"), lease.version()));
             assert_ne!(read.body(), lease.body(), "an update without a change is no renewal");
-            let back = Lease::parse(
-                &taken.passed_on(std::time::Duration::from_secs(15), UnixTime::default()).body(),
-            );
+            let back = Lease::parse(&taken.given_back(UnixTime::default()).body());
             assert_eq!(back.expect("a server would accept it").holder(), None);
             let halts = lease.halts();
             assert!(halts.len() <= 8);

@@ -91,6 +91,32 @@ impl Store {
         self.replace(path, object)
     }
 
+    /// A JSON patch (RFC 6902) of members of objects: without arrays.
+    pub(crate) fn patch_if(&mut self, path: &str, steps: &Value) -> Result<Value, Refusal> {
+        let refusal = (422, "Invalid");
+        let mut object = self.get(path)?;
+        for step in steps.as_array().ok_or(refusal)? {
+            let at = step["path"].as_str().ok_or(refusal)?;
+            let (folder, key) = at.rsplit_once('/').ok_or(refusal)?;
+            let key = key.replace("~1", "/").replace("~0", "~");
+            let members = object.pointer_mut(folder).and_then(Value::as_object_mut);
+            let members = members.ok_or(refusal)?;
+            let is_done = match step["op"].as_str() {
+                Some("test") => members.get(&key) == step.get("value"),
+                Some("remove") => members.remove(&key).is_some(),
+                Some("add") => {
+                    members.insert(key, step["value"].clone());
+                    true
+                }
+                _ => false,
+            };
+            if !is_done {
+                return Err(refusal);
+            }
+        }
+        self.replace(path, object)
+    }
+
     pub(crate) fn delete(&mut self, path: &str) -> Result<Value, Refusal> {
         let mut object = self.objects.remove(path).ok_or((404, "NotFound"))?;
         self.version += 1;
@@ -332,6 +358,9 @@ impl ApiServer {
             // As k8s/access/policy.yaml does.
             "PATCH" if body.contains("\"labels\"") && !is_unlimited => Err((422, "Invalid")),
             "PATCH" if line.contains("dryRun=All") => store.get(path),
+            "PATCH" if text.contains("application/json-patch+json") => {
+                object().and_then(|steps| store.patch_if(path, &steps))
+            }
             "PATCH" => object().and_then(|patch| store.patch(path, &patch)),
             "DELETE" => store.delete(path),
             _ => Err((405, "MethodNotAllowed")),

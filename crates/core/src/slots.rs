@@ -20,10 +20,12 @@
 //!
 //! - A replica that waits watches the one Lease that its name hashes to, its *home* (`watching.rs`). It asks for another
 //!   one ever more rarely (`place.rs`).
-//! - One of those that wait at a Lease is *next*: an annotation says who. The holder passes the slot on to it in the
-//!   request by which it would give it back. The one that is passed a slot holds it from when its own request to be next
-//!   was sent, because the token of that request shows that it is later.
-//! - So a rollout needs four requests: to watch, to be next, to read what failed, and to pass the slot on.
+//! - Some of those that wait at a Lease are in its *line*: an annotation of the Lease for each. The holder passes the slot
+//!   on to the first in the request by which it would give it back. The one that is passed a slot holds it from when its
+//!   own request to line up was sent, because the token of that request shows that it is later.
+//! - So a rollout needs four requests: to watch, to line up, to read what failed, and to pass the slot on. That stays so
+//!   if the server is slow: whoever lines up writes over nothing, and while some are in the line, no slot waits for the
+//!   next one.
 //!
 //! At most one request is under way beside the watch.
 //!
@@ -59,7 +61,7 @@ use contact::Contact;
 pub use halt::Halt;
 use halting::Halting;
 use in_flight::InFlight;
-pub use lease::{Lease, LeaseRequest, Next};
+pub use lease::{Lease, LeaseRequest, Pass, Waiter};
 use notice::Notice;
 use offering::Offering;
 use place::Place;
@@ -245,7 +247,7 @@ impl Slots {
         self.wanted.is_some() && self.held.is_none() && !self.halting.is_halted()
     }
 
-    /// Whether this replica need not be next there any more.
+    /// Whether this replica need not wait in that line any more.
     fn leaves_line(&self, slot: usize) -> bool {
         !self.is_waiting() || slot != self.place.home()
     }

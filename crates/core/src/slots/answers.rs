@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::in_flight::{InFlight, Purpose};
-use super::lease::{Lease, Next};
+use super::lease::{Lease, Waiter};
 use super::observed::By;
 use super::view::Standing;
 use super::{Slots, SlotsSettings, View};
@@ -99,7 +99,7 @@ impl Slots {
             Purpose::Take(_) if self.wanted.is_some() => {
                 self.hold(now, slot, (sent, self.settings.duration), sent);
             }
-            Purpose::LineUp(_) if !self.is_next(lease) => {
+            Purpose::LineUp(_) if !self.is_in_line(lease) => {
                 self.place.stop_lining_up();
             }
             _ => {}
@@ -108,22 +108,19 @@ impl Slots {
         match step {
             Purpose::Read(_) => self.looked(now, slot),
             Purpose::Take(_) => self.lose_if_taken(now, slot),
-            Purpose::Offer(..) => {
-                let next = lease.next().filter(|next| next.offered.is_some());
-                match next.cloned() {
-                    Some(next) => self.offering.told(Next { offered: None, ..next }),
-                    None => self.offering.end(),
-                }
-            }
+            Purpose::Offer(_, offered) => match lease.offered_to(*offered).cloned() {
+                Some(next) => self.offering.told(Waiter { offered: None, ..next }),
+                None => self.offering.end(),
+            },
             Purpose::GiveBack(_) | Purpose::PassOn(..) => self.offering.end(),
             Purpose::Leave(_) => self.place.left_line(),
             _ => {}
         }
     }
 
-    /// Whether the Lease says that this replica is next, here or where it is offered a slot meanwhile.
-    fn is_next(&self, lease: &Lease) -> bool {
-        lease.next().is_some_and(|next| next.holder == self.settings.holder)
+    /// Whether the Lease says that this replica waits in its line, also if it is offered a slot elsewhere meanwhile.
+    fn is_in_line(&self, lease: &Lease) -> bool {
+        lease.entry_of(&self.settings.holder).is_some()
     }
 
     fn not_found(&mut self, now: Moment, sent: Moment, step: &Purpose) {
@@ -161,7 +158,9 @@ impl Slots {
 
     /// There is no usable answer.
     fn failed(&mut self, now: Moment, step: &Purpose, error: &ApiError) {
-        if matches!(step, Purpose::LineUp(_)) && error.is_refusal() {
+        let is_patch =
+            matches!(step, Purpose::LineUp(_) | Purpose::GiveBack(_) | Purpose::PassOn(..));
+        if is_patch && self.place.is_line_kept() && error.is_refusal() {
             // A Role may not allow that. It is not needed.
             return self.place.stop_lining_up();
         }
@@ -201,14 +200,9 @@ impl Slots {
             let duration = self.settings.duration;
             let Some(view) = self.views.get_mut(slot) else { return };
             let standing = view.standing(now, &self.settings.holder, duration);
-            let has_no_next = view.has_no_next();
-            let is_full = self.views.get(home).is_some_and(|home| !home.has_no_next());
-            self.place.looked_elsewhere(
-                slot,
-                standing.as_ref(),
-                has_no_next,
-                is_watched && is_full,
-            );
+            let has_room = view.has_room();
+            let is_full = self.views.get(home).is_some_and(|home| !home.has_room());
+            self.place.looked_elsewhere(slot, standing.as_ref(), has_room, is_watched && is_full);
         }
         if self.has_nothing_to_write(now) {
             self.contact.answered(true);

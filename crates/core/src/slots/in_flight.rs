@@ -1,6 +1,6 @@
 //! One step of the protocol: a request. Pure.
 
-use super::lease::Next;
+use super::lease::Waiter;
 use super::notice::Notice;
 use crate::clock::Moment;
 
@@ -12,16 +12,16 @@ pub(super) enum Purpose {
     Take(usize),
     /// Create it as one that nobody holds, and that is not free.
     Make(usize),
-    /// Be the next one to hold it.
+    /// Wait in its line.
     LineUp(usize),
-    /// Be that no more.
+    /// Wait there no more.
     Leave(usize),
-    /// Pass it on to whoever is next, or set it free.
+    /// Pass it on to the first in its line, or set it free.
     GiveBack(usize),
-    /// Tell whoever is next there that it is passed on another slot: the second one.
+    /// Tell the last in its line that it is passed on another slot: the second one.
     Offer(usize, usize),
     /// Pass it on to this one, which was told.
-    PassOn(usize, Next),
+    PassOn(usize, Waiter),
     /// Write the notice to the first Lease.
     Tell(Notice),
 }

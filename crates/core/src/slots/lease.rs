@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::halt::{self, ANNOTATION, Halt, rfc3339};
 use crate::clock::UnixTime;
@@ -15,8 +16,10 @@ use crate::reason::Reason;
 
 const API_VERSION: &str = "coordination.k8s.io/v1";
 
-/// The key of the annotation that says who is next.
-const NEXT: &str = "podnudge.io/next";
+/// What the keys of the annotations begin with that say who is in the line: one for each.
+const WAITS: &str = "podnudge.io/waits-";
+/// The most replicas that are read: with more, somebody else has written them.
+const LONGEST_LINE: usize = 64;
 /// The holder of a Lease that was missing: it never renews it. No pod has it, because a holder has an underscore.
 pub(super) const NOBODY: &str = "nobody";
 
@@ -35,15 +38,16 @@ pub struct Lease {
     version: String,
     holder: Option<String>,
     duration: Option<Duration>,
-    next: Option<Next>,
+    /// In their order.
+    line: Vec<Waiter>,
 }
 
-/// The replica that is next to hold a Lease.
+/// A replica in the line of those that wait for a Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Next {
+pub struct Waiter {
     /// Who it is.
     pub holder: String,
-    /// Which of its requests says so.
+    /// Which of its requests says so. Sorts behind those that were there before.
     pub token: String,
     /// The number of another slot that it is offered: then it is not next here any more.
     pub offered: Option<usize>,
@@ -58,8 +62,19 @@ pub enum LeaseRequest {
     Create(Lease),
     /// Replace the Lease, unless it has changed since it was read.
     Update(Lease),
-    /// Say in the Lease with this name who is next, whatever else it says.
-    LineUp(String, Next),
+    /// Say in the Lease with this name who waits, whatever else it says.
+    LineUp(String, Waiter),
+    /// Pass the slot on, whoever has lined up since the Lease was read.
+    PassOn(Pass),
+}
+
+/// A slot is passed on: its holder and who gets it must be as they were seen, and else the Lease may have changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pass {
+    before: Lease,
+    to: Waiter,
+    duration: Duration,
+    now: UnixTime,
 }
 
 impl LeaseRequest {
@@ -69,6 +84,7 @@ impl LeaseRequest {
         match self {
             Self::Read(name) | Self::LineUp(name, _) => name,
             Self::Create(lease) | Self::Update(lease) => lease.name(),
+            Self::PassOn(pass) => pass.before.name(),
         }
     }
 }
@@ -117,9 +133,16 @@ impl Lease {
                 Some(Duration::from_secs(seconds))
             }
         };
-        let next = annotations.get(NEXT).and_then(Value::as_str).and_then(Next::parse);
+        let line = annotations.iter().filter(|(key, _)| key.starts_with(WAITS)).take(LONGEST_LINE);
+        let mut waiters: Vec<Waiter> = Vec::new();
+        for (key, text) in line {
+            let waiter = text.as_str().and_then(Waiter::parse);
+            if let Some(waiter) = waiter.filter(|waiter| waiter.key() == *key) {
+                waiter.enter(&mut waiters);
+            }
+        }
         Ok(Self {
-            next,
+            line: waiters,
             name: required("name")?,
             version: required("resourceVersion")?,
             holder: text(&spec, "holderIdentity")?,
@@ -144,7 +167,7 @@ impl Lease {
             version: String::new(),
             holder: None,
             duration: None,
-            next: None,
+            line: Vec::new(),
         }
     }
 
@@ -172,17 +195,32 @@ impl Lease {
         self.duration
     }
 
-    /// Who is next, or was when it got it.
+    /// What the Lease says of this replica in its line, also if it was passed the slot, or is offered another one.
     #[must_use]
-    pub fn next(&self) -> Option<&Next> {
-        self.next.as_ref()
+    pub fn entry_of(&self, holder: &str) -> Option<&Waiter> {
+        self.line.iter().find(|next| next.holder == holder)
     }
 
-    /// Who waits for it next.
+    /// Those that wait for it, in their order.
     #[must_use]
-    pub fn waiting(&self) -> Option<&Next> {
-        let next = self.next.as_ref().filter(|next| next.offered.is_none())?;
-        (Some(next.holder.as_str()) != self.holder()).then_some(next)
+    pub fn waiting(&self) -> impl DoubleEndedIterator<Item = &Waiter> {
+        let waits =
+            |next: &&Waiter| next.offered.is_none() && Some(next.holder.as_str()) != self.holder();
+        self.line.iter().filter(waits)
+    }
+
+    /// The one that is offered this slot.
+    #[must_use]
+    pub fn offered_to(&self, slot: usize) -> Option<&Waiter> {
+        self.line.iter().find(|next| next.offered == Some(slot))
+    }
+
+    /// The token of one that comes behind all others. `number` is a random one.
+    #[must_use]
+    pub fn last_token(&self, number: u32) -> String {
+        let place = |next: &Waiter| u32::from_str_radix(next.token.get(..8)?, 16).ok();
+        let last = self.line.iter().filter_map(place).max().unwrap_or(0);
+        format!("{:08x}{number:08x}", last.saturating_add(1))
     }
 
     /// The digests that failed; only on the first slot's Lease.
@@ -214,40 +252,40 @@ impl Lease {
         Value::Object(object).to_string().into_bytes()
     }
 
-    /// Held by this holder from now on, or renewed. Whoever was next at another holder's time is not any more: it may be
+    /// Held by this holder from now on, or renewed. Those that waited at another holder's time do not any more: they may be
     /// gone.
     #[must_use]
     pub fn held_by(self, holder: &str, duration: Duration, now: UnixTime) -> Self {
         let is_renewed = self.holder.as_deref() == Some(holder);
-        let lease = if is_renewed { self } else { self.without_next() };
+        let lease = if is_renewed { self } else { self.with_line(|_| false) };
         lease.written_for(holder, duration, now)
     }
 
-    /// Passed on to whoever is next, or given back. The name of the next one stays: its token shows that it got it.
+    /// Given back: nobody waits for it.
     #[must_use]
-    pub fn passed_on(self, duration: Duration, now: UnixTime) -> Self {
-        if let Some(next) = self.waiting().cloned() {
-            return self.passed_on_to(next, duration, now);
-        }
+    pub fn given_back(self, now: UnixTime) -> Self {
         let time = self.next_time(now);
-        let mut lease = self.without_next();
+        let mut lease = self.with_line(|_| false);
         lease.spec.insert("holderIdentity".to_owned(), "".into());
         lease.spec.insert("renewTime".to_owned(), time.into());
         Self { holder: None, ..lease }
     }
 
-    /// Passed on to this one.
+    /// Passed on to this one. Its name stays: its token shows that it got it. Who waits goes on to wait.
     #[must_use]
-    pub fn passed_on_to(self, next: Next, duration: Duration, now: UnixTime) -> Self {
+    pub fn passed_on_to(self, next: Waiter, duration: Duration, now: UnixTime) -> Self {
+        let before = self.holder.clone();
+        let stays = |it: &Waiter| it.offered.is_none() && Some(&it.holder) != before.as_ref();
         let holder = next.holder.clone();
-        self.lined_up(next).written_for(&holder, duration, now)
+        self.with_line(stays).lined_up(next).written_for(&holder, duration, now)
     }
 
-    /// With another slot offered to whoever is next.
+    /// With another slot offered to the last that waits.
     #[must_use]
     pub fn offered(self, slot: usize) -> Self {
-        match self.waiting().cloned() {
-            Some(next) => self.lined_up(Next { offered: Some(slot), ..next }),
+        let last = self.waiting().next_back().cloned();
+        match last {
+            Some(next) => self.lined_up(Waiter { offered: Some(slot), ..next }),
             None => self,
         }
     }
@@ -280,18 +318,29 @@ impl Lease {
         Self { version: version.to_owned(), ..self }
     }
 
-    /// With this one who is next.
+    /// With this one in the line.
     #[must_use]
-    pub fn lined_up(mut self, next: Next) -> Self {
-        self.annotations.insert(NEXT.to_owned(), next.text().into());
-        Self { next: Some(next), ..self }
+    pub fn lined_up(mut self, next: Waiter) -> Self {
+        self.annotations.insert(next.key(), next.text().into());
+        self.line.retain(|it| it.holder != next.holder);
+        next.enter(&mut self.line);
+        self
     }
 
-    /// With nobody who is next.
+    /// Without this one in the line.
     #[must_use]
-    pub fn without_next(mut self) -> Self {
-        self.annotations.remove(NEXT);
-        Self { next: None, ..self }
+    pub fn left_by(self, holder: &str) -> Self {
+        self.with_line(|next| next.holder != holder)
+    }
+
+    /// With only these in the line.
+    fn with_line(mut self, stays: impl Fn(&Waiter) -> bool) -> Self {
+        let line = std::mem::take(&mut self.line);
+        let (line, gone): (Vec<Waiter>, Vec<Waiter>) = line.into_iter().partition(|it| stays(it));
+        for next in gone {
+            self.annotations.remove(&next.key());
+        }
+        Self { line, ..self }
     }
 
     /// With these digests that failed.
@@ -321,7 +370,7 @@ fn is_no_lease(why: &str) -> Reason {
     Reason::new(format!("the answer is not a Lease: {why}"))
 }
 
-impl Next {
+impl Waiter {
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split(' ').map(ToOwned::to_owned);
         let (holder, token) = (parts.next()?, parts.next()?);
@@ -331,7 +380,18 @@ impl Next {
     /// The body of a merge patch that says so.
     #[must_use]
     pub fn patch(&self) -> Vec<u8> {
-        json!({"metadata": {"annotations": {NEXT: self.text()}}}).to_string().into_bytes()
+        json!({"metadata": {"annotations": {self.key(): self.text()}}}).to_string().into_bytes()
+    }
+
+    /// Takes its place in the line.
+    fn enter(self, line: &mut Vec<Self>) {
+        let place = line.partition_point(|it| it.token <= self.token);
+        line.insert(place, self);
+    }
+
+    fn key(&self) -> String {
+        let hash = Sha256::digest(self.holder.as_bytes());
+        hash.iter().take(8).fold(WAITS.to_owned(), |key, byte| key + &format!("{byte:02x}"))
     }
 
     fn text(&self) -> String {
@@ -340,6 +400,62 @@ impl Next {
             Some(slot) => format!("{holder} {token} {slot}"),
             None => format!("{holder} {token}"),
         }
+    }
+}
+
+impl Pass {
+    /// Passes the slot of this Lease on to this replica.
+    #[must_use]
+    pub fn new(before: Lease, to: Waiter, duration: Duration, now: UnixTime) -> Self {
+        Self { before, to, duration, now }
+    }
+
+    /// What the Lease is then; `None` if it is not carried out.
+    #[must_use]
+    pub fn applied_to(&self, lease: Lease) -> Option<Lease> {
+        let waiting = |lease: &Lease| lease.entry_of(&self.to.holder).cloned();
+        let seen = waiting(&self.before);
+        let is_as_seen = seen.is_none() || waiting(&lease) == seen;
+        let may = lease.holder == self.before.holder && is_as_seen;
+        may.then(|| lease.passed_on_to(self.to.clone(), self.duration, self.now))
+    }
+
+    /// The body of a JSON patch (RFC 6902) that does it. A merge patch has no conditions, and a replacement would fail
+    /// whenever somebody has lined up meanwhile.
+    #[must_use]
+    pub fn patch(&self) -> Vec<u8> {
+        const ANNOTATIONS: &str = "/metadata/annotations/";
+        let before = &self.before;
+        let after = before.clone().passed_on_to(self.to.clone(), self.duration, self.now);
+        let step = |op: &str, (folder, key): (&str, &str), value: Option<&Value>| {
+            let path = folder.to_owned() + &key.replace('~', "~0").replace('/', "~1");
+            let mut step = json!({"op": op, "path": path});
+            if let (Some(value), Some(step)) = (value, step.as_object_mut()) {
+                step.insert("value".to_owned(), value.clone());
+            }
+            step
+        };
+        let key = self.to.key();
+        let holder = before.spec.get("holderIdentity");
+        let mut steps = vec![step("test", ("/spec/", "holderIdentity"), holder)];
+        if let Some(waits) = before.annotations.get(&key) {
+            steps.push(step("test", (ANNOTATIONS, &key), Some(waits)));
+        }
+        for (key, value) in &after.spec {
+            steps.push(step("add", ("/spec/", key), Some(value)));
+        }
+        for (key, _) in
+            before.annotations.iter().filter(|(key, _)| !after.annotations.contains_key(*key))
+        {
+            steps.push(step("remove", (ANNOTATIONS, key), None));
+        }
+        if before.annotations.is_empty() {
+            steps.push(step("add", ("/metadata/", "annotations"), Some(&json!({}))));
+        }
+        if !before.annotations.contains_key(&key) {
+            steps.push(step("add", (ANNOTATIONS, &key), after.annotations.get(&key)));
+        }
+        Value::Array(steps).to_string().into_bytes()
     }
 }
 
@@ -383,7 +499,7 @@ mod tests {
             "strategy": "x"
         });
         assert_eq!(after, wanted);
-        let back = lease.passed_on(Duration::from_secs(15), UnixTime(Duration::from_secs(10)));
+        let back = lease.given_back(UnixTime(Duration::from_secs(10)));
         assert_eq!((back.holder(), back.version()), (None, "7"));
     }
 

@@ -1,24 +1,22 @@
-//! A request to be next, which may be answered by a pass, or by the offer of another slot. Pure.
+//! A request to line up, which may be answered by a pass, or by the offer of another slot. Pure.
 
-use super::lease::{Lease, Next};
+use super::lease::{Lease, Waiter};
 use crate::clock::Moment;
 
-/// A request to be next at the Lease of a slot.
+/// A request to line up at the Lease of a slot.
 #[derive(Debug, Clone)]
 pub(super) struct Line {
     slot: usize,
-    token: String,
+    next: Waiter,
     sent: Moment,
     /// Since when it is about to be passed on that slot, to which it has moved.
     offered_at: Option<Moment>,
 }
 
 impl Line {
-    /// One that is sent now, and what it writes. `number` is a random one.
-    pub(super) fn new(now: Moment, slot: usize, holder: &str, number: u64) -> (Self, Next) {
-        let token = format!("{number:016x}");
-        let next = Next { holder: holder.to_owned(), token: token.clone(), offered: None };
-        (Self { slot, token, sent: now, offered_at: None }, next)
+    /// One that is sent now.
+    pub(super) fn new(now: Moment, slot: usize, next: Waiter) -> Self {
+        Self { slot, next, sent: now, offered_at: None }
     }
 
     pub(super) fn slot(&self) -> usize {
@@ -29,22 +27,25 @@ impl Line {
         self.offered_at
     }
 
-    /// Whether it wrote this.
-    pub(super) fn is_of(&self, next: &Next) -> bool {
-        self.token == next.token
-    }
-
-    /// When it was sent, if the Lease of this slot says that it is, or was, next.
+    /// When it was sent, if the Lease of this slot says that it waits there, or did.
     pub(super) fn sent_at(&self, slot: usize, lease: &Lease) -> Option<Moment> {
-        let is_own = lease.next().is_some_and(|next| self.is_of(next));
-        (slot == self.slot && is_own).then_some(self.sent)
+        (slot == self.slot && self.entry(lease).is_some()).then_some(self.sent)
     }
 
     /// Moves to the slot that the Lease says it is offered, if it does: one below `count`.
     pub(super) fn accept(&mut self, now: Moment, lease: &Lease, count: usize) -> Option<usize> {
-        let next = lease.next().filter(|next| self.is_of(next))?;
-        let slot = next.offered.filter(|slot| *slot < count)?;
+        let slot = self.entry(lease)?.offered.filter(|slot| *slot < count)?;
         (self.slot, self.offered_at) = (slot, Some(now));
         Some(slot)
+    }
+
+    /// What it wrote, if that is still there.
+    fn entry<'a>(&self, lease: &'a Lease) -> Option<&'a Waiter> {
+        lease.entry_of(&self.next.holder).filter(|next| next.token == self.next.token)
+    }
+
+    /// Whether this is what it wrote.
+    pub(super) fn is_in(&self, lease: &Lease) -> bool {
+        self.entry(lease).is_some()
     }
 }

@@ -49,7 +49,7 @@ impl Slots {
         }
         let is_offered = self.place.offered_at().is_some() && !is_own;
         if self.place.line() == Some(slot) && (is_own || lined_up_at.is_none()) && !is_offered {
-            // It was passed on, or another one is next; or the request is still under way.
+            // It was passed on, or somebody has removed that; or the request is still under way.
             let is_asked = self.in_flight.as_ref().is_some_and(InFlight::is_line_up);
             if !is_asked {
                 self.place.left_line();
@@ -64,7 +64,7 @@ impl Slots {
         }
     }
 
-    /// The slot was passed on to this replica, which asked to be next at `sent`.
+    /// The slot was passed on to this replica, which lined up by a request that was sent then.
     fn passed_on(&mut self, now: Moment, slot: usize, sent: Moment, lease: &Lease) {
         // Whoever passed it on may have a configuration with a shorter duration, and that is what the others wait for.
         let time = lease.duration().unwrap_or_default().min(self.settings.duration);

@@ -1,14 +1,14 @@
-//! What a replica does with a slot for which nobody waits at its Lease: it offers the slot to one that is next at another
+//! What a replica does with a slot for which nobody waits at its Lease: it offers the slot to the last in the line of another
 //! Lease. Pure.
 //!
 //! Replicas choose their homes by their names, so some Leases have more of them than others; without offers, a rollout
 //! would last until the longest line is done, while other slots are free. Only a replica that had to wait itself looks for
 //! somebody: else there are slots enough.
 
-use super::lease::Next;
+use super::lease::Waiter;
 
 /// The most Leases to look at: near the end of a rollout, nobody waits at most of them.
-const MOST_LOOKS: usize = 10;
+const MOST_LOOKS: usize = 5;
 
 /// The search for another one that waits.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub(super) enum Offer {
     /// Tell the one that waits there.
     Tell(usize),
     /// Pass the slot on to this one, which was told.
-    PassOn(Next),
+    PassOn(Waiter),
 }
 
 impl Offering {
@@ -67,7 +67,7 @@ impl Offering {
     }
 
     /// Records that the replica that waits at another Lease was told: the slot is passed on to it.
-    pub(super) fn told(&mut self, next: Next) {
+    pub(super) fn told(&mut self, next: Waiter) {
         self.step = Offer::PassOn(next);
     }
 }

@@ -1,10 +1,10 @@
 //! Where a replica waits for a slot, and when it does something about it. Pure.
 //!
-//! It waits at one Lease, its home. Of those that wait there, one writes that it is next, or takes the slot if nobody has
+//! It waits at one Lease, its home. Of those that wait there, some line up in it, or one takes the slot if nobody has
 //! it: whoever has the shortest random wait (`window.rs`), and the others see it in time.
 //!
-//! Leases have different numbers of replicas that wait. So a replica that is not next looks at another Lease, chosen at
-//! random, ever more rarely: it takes that slot if it is free, and moves there if nobody is next there.
+//! Leases have different numbers of replicas that wait. So a replica that is in no line looks at another Lease, chosen at
+//! random, ever more rarely: it takes that slot if it is free, and moves there if there is room in the line, and none at the home.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::halt::pod_of;
 use super::in_flight::Purpose;
-use super::lease::{Lease, Next};
+use super::lease::{Lease, Waiter};
 use super::line::Line;
 use super::view::{Standing, View};
 use super::window::Window;
@@ -26,8 +26,11 @@ const FIRST_LOOK: Duration = Duration::from_millis(500);
 const LOOK_ELSEWHERE: Duration = Duration::from_secs(2);
 const LOOK_FACTOR: (u32, u32) = (5, 2);
 const LONGEST_LOOK: Duration = Duration::from_hours(1);
-/// The waits before this replica is next again after somebody has removed that, doubled each time.
+/// The waits before this replica lines up again after somebody has removed it from the line, doubled each time.
 const REMOVED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
+/// How many replicas are in a line before it is full. With the second one, no slot waits for the next replica; more of them
+/// make the Lease longer, which each watch gets with each change.
+pub(super) const ROOM: usize = 3;
 /// How long the watch may take to tell the state of its Lease.
 const SILENCE: Duration = Duration::from_secs(1);
 
@@ -47,13 +50,13 @@ pub(super) struct Place {
     has_seen: bool,
     /// When to read the Lease of the home, unless the watch tells before what a write has missed.
     check_at: Option<Moment>,
-    /// Since when nobody is next at the home.
-    vacant_since: Option<Moment>,
-    /// The request to be next.
+    /// Since when there is room in the line at the home.
+    room_since: Option<Moment>,
+    /// The request to line up.
     line: Option<Line>,
-    /// Whether the server keeps who is next.
+    /// Whether the server keeps who waits.
     is_line_kept: bool,
-    /// How often somebody has removed that this replica is next, in this wait.
+    /// How often somebody has removed this replica from the line, in this wait.
     removals: u32,
     /// A slot elsewhere that was free.
     chosen: Option<usize>,
@@ -99,7 +102,7 @@ impl Place {
             begins: Moment::default(),
             has_seen: false,
             check_at: None,
-            vacant_since: None,
+            room_since: None,
             line: None,
             is_line_kept: true,
             removals: 0,
@@ -115,7 +118,7 @@ impl Place {
     pub(super) fn begin(&mut self, now: Moment, watched: Option<usize>) {
         (self.chosen, self.has_waited, self.removals) = (None, false, 0);
         self.window.begin();
-        // As long as it may be next somewhere, it waits there.
+        // As long as it may be in a line somewhere, it waits there.
         if self.line.is_none() {
             self.move_to(self.first);
             self.came_from = None;
@@ -150,7 +153,7 @@ impl Place {
     fn move_to(&mut self, slot: usize) {
         if self.home != slot {
             self.came_from = Some(self.home);
-            (self.home, self.vacant_since, self.check_at) = (slot, None, None);
+            (self.home, self.room_since, self.check_at) = (slot, None, None);
         }
         self.window.draw();
     }
@@ -158,14 +161,16 @@ impl Place {
 
 /// How the replica becomes the next at its home, and moves to a slot that it is offered.
 impl Place {
-    /// What to write to be next at the home, by a request that is sent now.
-    pub(super) fn line_up(&mut self, now: Moment, holder: &str) -> Next {
-        let (line, next) = Line::new(now, self.home, holder, self.window.bits());
-        self.line = Some(line);
+    /// What to write to wait at the home, by a request that is sent now.
+    pub(super) fn line_up(&mut self, now: Moment, holder: &str, home: Option<&Lease>) -> Waiter {
+        let number = u32::try_from(self.window.bits() >> 32).unwrap_or_default();
+        let token = home.map(|lease| lease.last_token(number)).unwrap_or_default();
+        let next = Waiter { holder: holder.to_owned(), token, offered: None };
+        self.line = Some(Line::new(now, self.home, next.clone()));
         next
     }
 
-    /// The slot at whose Lease this replica may be next.
+    /// The slot in whose line this replica may be.
     pub(super) fn line(&self) -> Option<usize> {
         self.line.as_ref().map(Line::slot)
     }
@@ -209,7 +214,12 @@ impl Place {
         self.line = None;
     }
 
-    /// Writes no more who is next: the server does not let this replica do that, or does not keep it.
+    /// Whether the server keeps who waits, as far as is known.
+    pub(super) fn is_line_kept(&self) -> bool {
+        self.is_line_kept
+    }
+
+    /// Lines up no more: the server does not let this replica do that, or does not keep it.
     pub(super) fn stop_lining_up(&mut self) {
         (self.line, self.is_line_kept) = (None, false);
     }
@@ -222,16 +232,13 @@ impl Place {
         self.has_waited |= after.holder().is_some();
         self.check_at = None;
         let is_first = !std::mem::replace(&mut self.has_seen, true);
-        let is_vacant = after.waiting().is_none();
+        let has_room = after.waiting().count() < ROOM;
         let is_same_holder = before.is_some_and(|before| before.holder() == after.holder());
-        let was_next = before.and_then(Lease::waiting);
-        if is_same_holder && was_next.is_some() && !is_vacant && was_next != after.waiting() {
-            // One has overwritten the other. Those that did at the same time say the same.
-            self.window.collided();
-        }
-        let is_own = self.line.as_ref().zip(was_next).is_some_and(|(line, next)| line.is_of(next));
-        if is_same_holder && is_own && after.next().is_none() {
+        let was_in =
+            |line: &Line| before.is_some_and(|before| line.is_in(before)) && !line.is_in(after);
+        if is_same_holder && self.line.as_ref().is_some_and(was_in) {
             self.removals = self.removals.saturating_add(1);
+            self.room_since = None;
         }
         if is_first && after.holder().is_none() {
             // The first look came after a random time already.
@@ -239,13 +246,13 @@ impl Place {
         } else if !is_same_holder {
             self.window.draw();
         }
-        match self.vacant_since {
-            _ if is_vacant && (!is_same_holder || self.vacant_since.is_none()) => {
-                self.vacant_since = Some(now);
+        match self.room_since {
+            None if has_room => {
+                self.room_since = Some(now);
                 self.window.open();
             }
-            Some(since) if !is_vacant => {
-                self.vacant_since = None;
+            Some(since) if !has_room => {
+                self.room_since = None;
                 self.window.closed(now.since(since));
             }
             _ => {}
@@ -273,18 +280,18 @@ impl Place {
         self.chosen = None;
     }
 
-    /// Another Lease than the home's was looked at: it may be free, or have nobody who is next.
+    /// Another Lease than the home's was looked at: it may be free, or have room in its line.
     pub(super) fn looked_elsewhere(
         &mut self,
         slot: usize,
         standing: Option<&Standing>,
-        has_no_next: bool,
+        has_room: bool,
         may_move: bool,
     ) {
         match standing {
             // One that is missing is created.
             Some(Standing::Free(_) | Standing::Missing(_)) => self.chosen = Some(slot),
-            Some(Standing::Busy(..)) if has_no_next && may_move && self.may_move() => {
+            Some(Standing::Busy(..)) if has_room && may_move && self.may_move() => {
                 self.move_to(slot);
             }
             _ => {}
@@ -296,7 +303,7 @@ impl Place {
         self.chosen.take_if(|chosen| *chosen == slot);
     }
 
-    /// Whether it may wait elsewhere: who is next where it is, or about to be passed on a slot, stays.
+    /// Whether it may wait elsewhere: who is in a line, or about to be passed on a slot, stays.
     fn may_move(&self) -> bool {
         self.is_line_kept && self.line.is_none()
     }
@@ -364,8 +371,8 @@ impl Place {
         if let Some(at) = self.check_at {
             return Some((at, Purpose::Read(home)));
         }
-        let is_next = it.view.is_next(it.holder);
-        let wait = if is_next { Duration::ZERO } else { self.window.wait() };
+        let is_in_line = it.view.is_in_line(it.holder);
+        let wait = if it.view.is_first(it.holder) { Duration::ZERO } else { self.window.wait() };
         let after_wait = |since: Moment| since.max(self.begins).after(wait);
         let look = self.look.map(|look| (look.at, Purpose::Read(look.slot)));
         match it.standing.as_ref().filter(|_| self.has_seen) {
@@ -379,15 +386,16 @@ impl Place {
             Some(Standing::Free(since)) => Some((after_wait(*since), Purpose::Take(home))),
             Some(Standing::Busy(_, until)) => {
                 let is_watched = it.watched_since.is_some();
-                let vacant = self.vacant_since.filter(|_| it.view.has_no_next());
-                let vacant = vacant.filter(|_| self.is_line_kept && is_watched);
+                let room = self.room_since.filter(|_| !is_in_line && it.view.has_room());
+                let room = room.filter(|_| self.is_line_kept && is_watched);
                 let pause = self.removals.checked_sub(1);
                 let pause = pause.map(|times| doubled(REMOVED.0, times, REMOVED.1));
                 let after_pause = |since| after_wait(since).after(pause.unwrap_or_default());
-                let line = vacant.map(|since| (after_pause(since), Purpose::LineUp(home)));
+                let line = room.map(|since| (after_pause(since), Purpose::LineUp(home)));
                 let expiry = Some((until.after(wait), Purpose::Take(home)));
                 // It may have been passed on.
-                let check = (is_next && is_watched).then_some((it.silent_at, Purpose::Read(home)));
+                let check =
+                    (is_in_line && is_watched).then_some((it.silent_at, Purpose::Read(home)));
                 [line, look, check, expiry].into_iter().flatten().min_by_key(|(at, _)| *at)
             }
         }

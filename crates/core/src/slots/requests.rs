@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::in_flight::{InFlight, Purpose};
-use super::lease::NOBODY;
+use super::lease::{NOBODY, Pass, Waiter};
 use super::notice::Notice;
 use super::offering::Offer;
 use super::place::Home;
@@ -194,6 +194,15 @@ impl Slots {
         if is_known { step(slot) } else { Purpose::Read(slot) }
     }
 
+    fn pass_on(&self, lease: Lease, to: Waiter, now: Now) -> LeaseRequest {
+        let cover = self.settings.cover;
+        if self.place.is_line_kept() {
+            LeaseRequest::PassOn(Pass::new(lease, to, cover, now.wall))
+        } else {
+            lease.passed_on_to(to, cover, now.wall).write()
+        }
+    }
+
     fn request(&mut self, step: &Purpose, now: Now) -> Option<LeaseRequest> {
         let lease = |slot: usize| self.views.get(slot)?.lease.as_deref().cloned();
         let SlotsSettings { holder, duration, cover, .. } = &self.settings;
@@ -207,14 +216,20 @@ impl Slots {
             }
             Purpose::LineUp(slot) => {
                 let name = self.views.get(*slot)?.name.clone();
-                LeaseRequest::LineUp(name, self.place.line_up(now.mono, holder))
+                let home = lease(*slot);
+                LeaseRequest::LineUp(name, self.place.line_up(now.mono, holder, home.as_ref()))
             }
-            Purpose::Leave(slot) => lease(*slot)?.without_next().write(),
+            Purpose::Leave(slot) => lease(*slot)?.left_by(holder).write(),
             Purpose::Offer(slot, offered) => lease(*slot)?.offered(*offered).write(),
-            Purpose::PassOn(slot, next) => {
-                lease(*slot)?.passed_on_to(next.clone(), *cover, now.wall).write()
+            Purpose::PassOn(slot, to) => self.pass_on(lease(*slot)?, to.clone(), now),
+            Purpose::GiveBack(slot) => {
+                let lease = lease(*slot)?;
+                let next = lease.waiting().next().cloned();
+                match next {
+                    Some(to) => self.pass_on(lease, to, now),
+                    None => lease.given_back(now.wall).write(),
+                }
             }
-            Purpose::GiveBack(slot) => lease(*slot)?.passed_on(*cover, now.wall).write(),
             Purpose::Tell(notice) => {
                 let first = lease(0)?;
                 let halts = notice.applied_to(first.halts());

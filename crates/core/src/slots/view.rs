@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::halt::pod_of;
 use super::lease::{Lease, NOBODY};
+use super::place::ROOM;
 use crate::clock::Moment;
 use crate::shown;
 
@@ -150,14 +151,25 @@ impl View {
         self.seen_last > moment
     }
 
-    /// Whether this holder is to get it next.
-    pub(super) fn is_next(&self, holder: &str) -> bool {
-        self.lease.as_ref().and_then(|lease| lease.next()).is_some_and(|next| next.holder == holder)
+    /// Whether this replica waits in its line.
+    pub(super) fn is_in_line(&self, holder: &str) -> bool {
+        self.lease.as_ref().is_some_and(|lease| lease.waiting().any(|next| next.holder == holder))
     }
 
-    /// Whether nobody is next to hold it.
+    /// Whether this replica is the first in its line.
+    pub(super) fn is_first(&self, holder: &str) -> bool {
+        let first = self.lease.as_ref().and_then(|lease| lease.waiting().next());
+        first.is_some_and(|next| next.holder == holder)
+    }
+
+    /// Whether nobody waits in its line.
     pub(super) fn has_no_next(&self) -> bool {
-        self.lease.as_ref().is_some_and(|lease| lease.waiting().is_none())
+        self.lease.as_ref().is_some_and(|lease| lease.waiting().next().is_none())
+    }
+
+    /// Whether another one may line up.
+    pub(super) fn has_room(&self) -> bool {
+        self.lease.as_ref().is_some_and(|lease| lease.waiting().count() < ROOM)
     }
 
     /// Whether it can be taken, if it was seen.
