@@ -897,6 +897,25 @@ fn whoever_is_next_finds_out_without_its_watch_that_the_slot_was_passed_on() {
     assert!(sent <= 3, "{sent}");
 }
 
+/// A busy API server ends the watches that it cannot serve in time, of all replicas at once.
+#[test]
+fn whoever_is_next_finds_out_within_a_second_of_the_end_of_its_watch_that_the_slot_was_passed_on() {
+    let (mut store, mut one) = (shipped(1), Replica::new("a", 1, 1));
+    one.claim(A);
+    one.run(&mut store);
+    let mut next = Replica::new("b", 1, 2);
+    next.claim(A);
+    next.watch(&store);
+    next.play(secs(1), |request| perform(&mut store, request));
+    one.now = next.now;
+    one.slots.release();
+    one.run(&mut store);
+    assert_eq!((holders(&store), next.holds()), (vec!["b".to_owned()], None));
+    next.slots.watch_ended(Moment(next.now), &Ok(()));
+    next.play(secs(1), |request| perform(&mut store, request));
+    assert_eq!(next.holds().as_deref(), Some("web-0"));
+}
+
 /// The Role names the first Lease only.
 #[test]
 fn a_replica_whose_lease_the_role_does_not_name_takes_another_slot() {

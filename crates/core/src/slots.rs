@@ -36,10 +36,12 @@
 
 mod answers;
 mod contact;
+mod crowd;
 mod halt;
 mod halting;
 mod in_flight;
 mod lease;
+mod lease_request;
 mod line;
 mod notice;
 mod observed;
@@ -48,6 +50,7 @@ mod place;
 mod requests;
 mod standing;
 mod view;
+mod waiter;
 mod watching;
 mod window;
 
@@ -61,12 +64,14 @@ use contact::Contact;
 pub use halt::Halt;
 use halting::Halting;
 use in_flight::InFlight;
-pub use lease::{Lease, LeaseRequest, Pass, Waiter};
+pub use lease::Lease;
+pub use lease_request::{LeaseRequest, Pass};
 use notice::Notice;
 use offering::Offering;
 use place::Place;
 pub use view::LONGEST_LEASE;
 use view::View;
+pub use waiter::Waiter;
 use watching::Watching;
 
 /// The replicas that start together do not look for their Leases together.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::in_flight::{InFlight, Purpose};
-use super::lease::{Lease, Waiter};
+use super::lease::Lease;
 use super::observed::By;
 use super::view::Standing;
+use super::waiter::Waiter;
 use super::{Slots, SlotsSettings, View};
 use crate::api_error::ApiError;
 use crate::clock::{Moment, Now};
@@ -16,7 +17,6 @@ impl Slots {
     pub fn handle(&mut self, now: Now, answer: Result<Lease, ApiError>) {
         let Some(InFlight { step, sent, creates }) = self.in_flight.take() else { return };
         let now = now.mono;
-        self.place.took(now.since(sent));
         let answer = answer.map(Arc::new).and_then(|lease| self.expected(&step, lease));
         if let Some(view) = self.views.get_mut(step.slot()) {
             view.take_answered(answer.as_ref().is_err_and(ApiError::may_be_done));

@@ -1,7 +1,7 @@
 //! One step of the protocol: a request. Pure.
 
-use super::lease::Waiter;
 use super::notice::Notice;
+use super::waiter::Waiter;
 use crate::clock::Moment;
 
 /// What a request does with the Lease of a slot.

@@ -8,18 +8,14 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::halt::{self, ANNOTATION, Halt, rfc3339};
+use super::waiter::{self, Waiter};
 use crate::clock::UnixTime;
 use crate::reason::Reason;
 
 const API_VERSION: &str = "coordination.k8s.io/v1";
 
-/// What the keys of the annotations begin with that say who is in the line: one for each.
-const WAITS: &str = "podnudge.io/waits-";
-/// The most replicas that are read: with more, somebody else has written them.
-const LONGEST_LINE: usize = 64;
 /// The holder of a Lease that was missing: it never renews it. No pod has it, because a holder has an underscore.
 pub(super) const NOBODY: &str = "nobody";
 
@@ -40,53 +36,6 @@ pub struct Lease {
     duration: Option<Duration>,
     /// In their order.
     line: Vec<Waiter>,
-}
-
-/// A replica in the line of those that wait for a Lease.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiter {
-    /// Who it is.
-    pub holder: String,
-    /// Which of its requests says so. Sorts behind those that were there before.
-    pub token: String,
-    /// The number of another slot that it is offered: then it is not next here any more.
-    pub offered: Option<usize>,
-}
-
-/// A request about a Lease.
-#[derive(Debug, Clone, PartialEq)]
-pub enum LeaseRequest {
-    /// Read the one with this name.
-    Read(String),
-    /// Create the Lease.
-    Create(Lease),
-    /// Replace the Lease, unless it has changed since it was read.
-    Update(Lease),
-    /// Say in the Lease with this name who waits, whatever else it says.
-    LineUp(String, Waiter),
-    /// Pass the slot on, whoever has lined up since the Lease was read.
-    PassOn(Pass),
-}
-
-/// A slot is passed on: its holder and who gets it must be as they were seen, and else the Lease may have changed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Pass {
-    before: Lease,
-    to: Waiter,
-    duration: Duration,
-    now: UnixTime,
-}
-
-impl LeaseRequest {
-    /// The name of the Lease.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Read(name) | Self::LineUp(name, _) => name,
-            Self::Create(lease) | Self::Update(lease) => lease.name(),
-            Self::PassOn(pass) => pass.before.name(),
-        }
-    }
 }
 
 impl Lease {
@@ -133,16 +82,8 @@ impl Lease {
                 Some(Duration::from_secs(seconds))
             }
         };
-        let line = annotations.iter().filter(|(key, _)| key.starts_with(WAITS)).take(LONGEST_LINE);
-        let mut waiters: Vec<Waiter> = Vec::new();
-        for (key, text) in line {
-            let waiter = text.as_str().and_then(Waiter::parse);
-            if let Some(waiter) = waiter.filter(|waiter| waiter.key() == *key) {
-                waiter.enter(&mut waiters);
-            }
-        }
         Ok(Self {
-            line: waiters,
+            line: waiter::line(&annotations),
             name: required("name")?,
             version: required("resourceVersion")?,
             holder: text(&spec, "holderIdentity")?,
@@ -201,7 +142,7 @@ impl Lease {
         self.line.iter().find(|next| next.holder == holder)
     }
 
-    /// Those that wait for it, in their order.
+    /// The replicas that wait for it, in their order.
     #[must_use]
     pub fn waiting(&self) -> impl DoubleEndedIterator<Item = &Waiter> {
         let waits =
@@ -218,9 +159,15 @@ impl Lease {
     /// The token of one that comes behind all others. `number` is a random one.
     #[must_use]
     pub fn last_token(&self, number: u32) -> String {
-        let place = |next: &Waiter| u32::from_str_radix(next.token.get(..8)?, 16).ok();
-        let last = self.line.iter().filter_map(place).max().unwrap_or(0);
-        format!("{:08x}{number:08x}", last.saturating_add(1))
+        waiter::last_token(&self.line, number)
+    }
+
+    pub(super) fn spec(&self) -> &Entries {
+        &self.spec
+    }
+
+    pub(super) fn annotations(&self) -> &Entries {
+        &self.annotations
     }
 
     /// The digests that failed; only on the first slot's Lease.
@@ -230,17 +177,7 @@ impl Lease {
         text.map(halt::parse).unwrap_or_default()
     }
 
-    /// The request that writes it.
-    #[must_use]
-    pub fn write(self) -> LeaseRequest {
-        if self.version.is_empty() {
-            LeaseRequest::Create(self)
-        } else {
-            LeaseRequest::Update(self)
-        }
-    }
-
-    /// The body of that request.
+    /// The body of a request that writes it.
     #[must_use]
     pub fn body(&self) -> Vec<u8> {
         let (mut object, mut metadata) = (self.rest.clone(), self.metadata.clone());
@@ -370,98 +307,10 @@ fn is_no_lease(why: &str) -> Reason {
     Reason::new(format!("the answer is not a Lease: {why}"))
 }
 
-impl Waiter {
-    fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.split(' ').map(ToOwned::to_owned);
-        let (holder, token) = (parts.next()?, parts.next()?);
-        Some(Self { holder, token, offered: parts.next().and_then(|slot| slot.parse().ok()) })
-    }
-
-    /// The body of a merge patch that says so.
-    #[must_use]
-    pub fn patch(&self) -> Vec<u8> {
-        json!({"metadata": {"annotations": {self.key(): self.text()}}}).to_string().into_bytes()
-    }
-
-    /// Takes its place in the line.
-    fn enter(self, line: &mut Vec<Self>) {
-        let place = line.partition_point(|it| it.token <= self.token);
-        line.insert(place, self);
-    }
-
-    fn key(&self) -> String {
-        let hash = Sha256::digest(self.holder.as_bytes());
-        hash.iter().take(8).fold(WAITS.to_owned(), |key, byte| key + &format!("{byte:02x}"))
-    }
-
-    fn text(&self) -> String {
-        let Self { holder, token, offered } = self;
-        match offered {
-            Some(slot) => format!("{holder} {token} {slot}"),
-            None => format!("{holder} {token}"),
-        }
-    }
-}
-
-impl Pass {
-    /// Passes the slot of this Lease on to this replica.
-    #[must_use]
-    pub fn new(before: Lease, to: Waiter, duration: Duration, now: UnixTime) -> Self {
-        Self { before, to, duration, now }
-    }
-
-    /// What the Lease is then; `None` if it is not carried out.
-    #[must_use]
-    pub fn applied_to(&self, lease: Lease) -> Option<Lease> {
-        let waiting = |lease: &Lease| lease.entry_of(&self.to.holder).cloned();
-        let seen = waiting(&self.before);
-        let is_as_seen = seen.is_none() || waiting(&lease) == seen;
-        let may = lease.holder == self.before.holder && is_as_seen;
-        may.then(|| lease.passed_on_to(self.to.clone(), self.duration, self.now))
-    }
-
-    /// The body of a JSON patch (RFC 6902) that does it. A merge patch has no conditions, and a replacement would fail
-    /// whenever somebody has lined up meanwhile.
-    #[must_use]
-    pub fn patch(&self) -> Vec<u8> {
-        const ANNOTATIONS: &str = "/metadata/annotations/";
-        let before = &self.before;
-        let after = before.clone().passed_on_to(self.to.clone(), self.duration, self.now);
-        let step = |op: &str, (folder, key): (&str, &str), value: Option<&Value>| {
-            let path = folder.to_owned() + &key.replace('~', "~0").replace('/', "~1");
-            let mut step = json!({"op": op, "path": path});
-            if let (Some(value), Some(step)) = (value, step.as_object_mut()) {
-                step.insert("value".to_owned(), value.clone());
-            }
-            step
-        };
-        let key = self.to.key();
-        let holder = before.spec.get("holderIdentity");
-        let mut steps = vec![step("test", ("/spec/", "holderIdentity"), holder)];
-        if let Some(waits) = before.annotations.get(&key) {
-            steps.push(step("test", (ANNOTATIONS, &key), Some(waits)));
-        }
-        for (key, value) in &after.spec {
-            steps.push(step("add", ("/spec/", key), Some(value)));
-        }
-        for (key, _) in
-            before.annotations.iter().filter(|(key, _)| !after.annotations.contains_key(*key))
-        {
-            steps.push(step("remove", (ANNOTATIONS, key), None));
-        }
-        if before.annotations.is_empty() {
-            steps.push(step("add", ("/metadata/", "annotations"), Some(&json!({}))));
-        }
-        if !before.annotations.contains_key(&key) {
-            steps.push(step("add", (ANNOTATIONS, &key), after.annotations.get(&key)));
-        }
-        Value::Array(steps).to_string().into_bytes()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::slots::LeaseRequest;
 
     fn parse(text: &str) -> Lease {
         Lease::parse(text.as_bytes()).expect("it is a Lease")

@@ -1,6 +1,7 @@
 //! A request to line up, which may be answered by a pass, or by the offer of another slot. Pure.
 
-use super::lease::{Lease, Waiter};
+use super::lease::Lease;
+use super::waiter::Waiter;
 use crate::clock::Moment;
 
 /// A request to line up at the Lease of a slot.

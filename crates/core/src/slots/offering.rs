@@ -5,7 +5,7 @@
 //! would last until the longest line is done, while other slots are free. Only a replica that had to wait itself looks for
 //! somebody: else there are slots enough.
 
-use super::lease::Waiter;
+use super::waiter::Waiter;
 
 /// The most Leases to look at: near the end of a rollout, nobody waits at most of them.
 const MOST_LOOKS: usize = 5;

@@ -10,17 +10,19 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
+use super::crowd::Crowd;
 use super::halt::pod_of;
 use super::in_flight::Purpose;
-use super::lease::{Lease, Waiter};
+use super::lease::Lease;
 use super::line::Line;
 use super::view::{Standing, View};
+use super::waiter::Waiter;
 use super::window::Window;
 use crate::backoff::doubled;
 use crate::clock::Moment;
 use crate::jitter::ordinal_of;
 
-/// The longest time until the first look at the home.
+/// The longest time until the first look at the home, where few wait.
 const FIRST_LOOK: Duration = Duration::from_millis(500);
 /// How long a replica waits before it looks at another Lease. Each further wait is longer by the factor.
 const LOOK_ELSEWHERE: Duration = Duration::from_secs(2);
@@ -28,9 +30,6 @@ const LOOK_FACTOR: (u32, u32) = (5, 2);
 const LONGEST_LOOK: Duration = Duration::from_hours(1);
 /// The waits before this replica lines up again after somebody has removed it from the line, doubled each time.
 const REMOVED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
-/// How many replicas are in a line before it is full. With the second one, no slot waits for the next replica; more of them
-/// make the Lease longer, which each watch gets with each change.
-pub(super) const ROOM: usize = 3;
 /// How long the watch may take to tell the state of its Lease.
 const SILENCE: Duration = Duration::from_secs(1);
 
@@ -50,8 +49,9 @@ pub(super) struct Place {
     has_seen: bool,
     /// When to read the Lease of the home, unless the watch tells before what a write has missed.
     check_at: Option<Moment>,
-    /// Since when there is room in the line at the home.
-    room_since: Option<Moment>,
+    crowd: Crowd,
+    /// How long it leaves the room in the line to others.
+    line_wait: Duration,
     /// The request to line up.
     line: Option<Line>,
     /// Whether the server keeps who waits.
@@ -102,7 +102,8 @@ impl Place {
             begins: Moment::default(),
             has_seen: false,
             check_at: None,
-            room_since: None,
+            crowd: Crowd::new(count),
+            line_wait: Duration::ZERO,
             line: None,
             is_line_kept: true,
             removals: 0,
@@ -124,7 +125,11 @@ impl Place {
             self.came_from = None;
         }
         self.has_seen = watched == Some(self.home);
-        let first = if self.has_seen { Duration::ZERO } else { self.window.below(FIRST_LOOK) };
+        let first = if self.has_seen {
+            Duration::ZERO
+        } else {
+            self.window.below(self.crowd.spread().max(FIRST_LOOK))
+        };
         self.begins = now.after(first);
         self.look_wait = LOOK_ELSEWHERE;
         self.look = self.look_elsewhere(now);
@@ -153,7 +158,8 @@ impl Place {
     fn move_to(&mut self, slot: usize) {
         if self.home != slot {
             self.came_from = Some(self.home);
-            (self.home, self.room_since, self.check_at) = (slot, None, None);
+            (self.home, self.check_at) = (slot, None);
+            self.crowd.forget_line();
         }
         self.window.draw();
     }
@@ -232,13 +238,12 @@ impl Place {
         self.has_waited |= after.holder().is_some();
         self.check_at = None;
         let is_first = !std::mem::replace(&mut self.has_seen, true);
-        let has_room = after.waiting().count() < ROOM;
         let is_same_holder = before.is_some_and(|before| before.holder() == after.holder());
         let was_in =
             |line: &Line| before.is_some_and(|before| line.is_in(before)) && !line.is_in(after);
         if is_same_holder && self.line.as_ref().is_some_and(was_in) {
             self.removals = self.removals.saturating_add(1);
-            self.room_since = None;
+            self.crowd.forget_line();
         }
         if is_first && after.holder().is_none() {
             // The first look came after a random time already.
@@ -246,16 +251,8 @@ impl Place {
         } else if !is_same_holder {
             self.window.draw();
         }
-        match self.room_since {
-            None if has_room => {
-                self.room_since = Some(now);
-                self.window.open();
-            }
-            Some(since) if !has_room => {
-                self.room_since = None;
-                self.window.closed(now.since(since));
-            }
-            _ => {}
+        if self.crowd.saw(now, after.waiting().count()) {
+            self.line_wait = self.window.below(self.crowd.spread());
         }
     }
 
@@ -267,11 +264,6 @@ impl Place {
     /// A write shows that the Lease of the home has changed. The watch tells how, if it works.
     pub(super) fn home_changed(&mut self, now: Moment) {
         self.check_at = Some(now.after(SILENCE));
-    }
-
-    /// A request took so long.
-    pub(super) fn took(&mut self, time: Duration) {
-        self.window.took(time);
     }
 
     /// Another replica wrote at the same time.
@@ -327,11 +319,13 @@ impl Place {
         self.look = self.look_elsewhere(now);
     }
 
-    /// The watch of the home has ended. The watches of all replicas may have, and if the server has ended it in good order,
-    /// the next one may tell first how the home stands.
+    /// The watch of the home has ended. The watches of all replicas may have: a busy server ends those that it cannot serve
+    /// in time. Who is in the line may be passed the slot at any moment; for the others, the next watch may tell first how
+    /// the home stands, if the server has ended this one in good order.
     pub(super) fn watch_ended(&mut self, now: Moment, in_order: bool) {
-        let least = if in_order { SILENCE * 2 } else { Duration::ZERO };
-        let wait = least + self.window.below(SILENCE);
+        let is_urgent = self.line.is_some();
+        let least = if in_order && !is_urgent { SILENCE * 2 } else { Duration::ZERO };
+        let wait = least + self.window.below(if is_urgent { SILENCE / 2 } else { SILENCE });
         self.look = Some(Look { at: now.after(wait), slot: self.home });
     }
 
@@ -386,12 +380,13 @@ impl Place {
             Some(Standing::Free(since)) => Some((after_wait(*since), Purpose::Take(home))),
             Some(Standing::Busy(_, until)) => {
                 let is_watched = it.watched_since.is_some();
-                let room = self.room_since.filter(|_| !is_in_line && it.view.has_room());
+                let room = self.crowd.room_since().filter(|_| !is_in_line && it.view.has_room());
                 let room = room.filter(|_| self.is_line_kept && is_watched);
                 let pause = self.removals.checked_sub(1);
                 let pause = pause.map(|times| doubled(REMOVED.0, times, REMOVED.1));
-                let after_pause = |since| after_wait(since).after(pause.unwrap_or_default());
-                let line = room.map(|since| (after_pause(since), Purpose::LineUp(home)));
+                let wait_in_line = self.line_wait.saturating_add(pause.unwrap_or_default());
+                let at = |since: Moment| since.max(self.begins).after(wait_in_line);
+                let line = room.map(|since| (at(since), Purpose::LineUp(home)));
                 let expiry = Some((until.after(wait), Purpose::Take(home)));
                 // It may have been passed on.
                 let check =

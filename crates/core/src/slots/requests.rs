@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use super::in_flight::{InFlight, Purpose};
-use super::lease::{NOBODY, Pass, Waiter};
+use super::lease::NOBODY;
+use super::lease_request::Pass;
 use super::notice::Notice;
 use super::offering::Offer;
 use super::place::Home;
+use super::waiter::Waiter;
 use super::{Lease, LeaseRequest, Slots, SlotsSettings};
 use crate::clock::{Moment, Now};
 

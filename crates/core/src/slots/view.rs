@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::crowd::ROOM;
 use super::halt::pod_of;
 use super::lease::{Lease, NOBODY};
-use super::place::ROOM;
 use crate::clock::Moment;
 use crate::shown;
 

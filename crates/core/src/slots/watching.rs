@@ -14,7 +14,9 @@ const REFUSED: Duration = Duration::from_mins(5);
 /// A watch that ends earlier has failed, however it ended.
 const SHORTEST: Duration = Duration::from_secs(10);
 /// The waits after a failure.
-const RETRIES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(30));
+const RETRIES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// A failure counts for so long.
+const FORGOTTEN: Duration = Duration::from_secs(30);
 /// The replicas whose watches ended together do not come back together.
 const RENEWAL: Duration = Duration::from_secs(1);
 
@@ -24,6 +26,8 @@ pub(super) struct Watching {
     step: Step,
     pace: Pace,
     failures: u32,
+    /// When the last one failed.
+    failed_at: Moment,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +42,8 @@ enum Step {
 
 impl Watching {
     pub(super) fn new(seed: u64) -> Self {
-        Self { step: Step::Closed(Moment::default()), pace: Pace::new(seed), failures: 0 }
+        let (step, failed_at) = (Step::Closed(Moment::default()), Moment::default());
+        Self { step, pace: Pace::new(seed), failures: 0, failed_at }
     }
 
     /// Watches this slot from now on, or none. Returns which one is watched, and whether that is new.
@@ -91,6 +96,10 @@ impl Watching {
         if has_lasted {
             self.failures /= 2;
         }
+        if now.since(self.failed_at) >= FORGOTTEN {
+            // Few watches last: they end with the wait for a slot.
+            self.failures = 0;
+        }
         let wait = match how {
             Err(error) if error.is_refusal() => REFUSED,
             Ok(()) if has_lasted => self.pace.jittered(RENEWAL),
@@ -98,6 +107,7 @@ impl Watching {
                 let asked_for = how.as_ref().err().and_then(ApiError::retry_after);
                 let wait = crate::backoff::doubled(RETRIES.0, self.failures, RETRIES.1);
                 self.failures = self.failures.saturating_add(1).min(8);
+                self.failed_at = now;
                 self.pace.jittered(wait).max(asked_for.unwrap_or_default().min(REFUSED))
             }
         };

@@ -1,9 +1,7 @@
-//! How long a replica leaves to others what all want. Pure.
+//! How long a replica leaves a free slot to others. Pure.
 //!
-//! The waits are random, and the shortest one wins. How long they must be depends on how many wait, which nobody knows;
-//! so each learns it from what it sees: where two write at the same time, the longest wait doubles, and where nobody does
-//! for long, it shrinks. That a server is slow to tell is not counted: else all would write at the same time just when it
-//! has too much to do.
+//! The waits are random, and the shortest one wins. How long they must be depends on how many wait, which nobody knows:
+//! where two write at the same time, the longest wait doubles until the next wait for a slot.
 
 use std::time::Duration;
 
@@ -12,7 +10,7 @@ use crate::random::Random;
 /// The longest wait at first. With some twenty replicas, one writes after some hundredths of a second, and the others see
 /// that.
 const FIRST: Duration = Duration::from_millis(1600);
-const LIMITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_mins(10));
+const LONGEST: Duration = Duration::from_mins(10);
 /// The time without a write that costs more than a request in vain.
 const EMPTY: Duration = Duration::from_millis(100);
 
@@ -21,22 +19,12 @@ const EMPTY: Duration = Duration::from_millis(100);
 pub(super) struct Window {
     random: Random,
     longest: Duration,
-    /// How long the last request took: what another one writes is seen no sooner.
-    latency: Duration,
-    /// Whether it was doubled since there was something to wait for.
-    is_doubled: bool,
     wait: Duration,
 }
 
 impl Window {
     pub(super) fn new(seed: u64) -> Self {
-        Self {
-            random: Random::new(seed),
-            longest: FIRST,
-            latency: Duration::ZERO,
-            is_doubled: false,
-            wait: Duration::ZERO,
-        }
+        Self { random: Random::new(seed), longest: FIRST, wait: Duration::ZERO }
     }
 
     /// The wait that was drawn last.
@@ -46,23 +34,12 @@ impl Window {
 
     /// A wait for a slot begins. Many may wait now, whatever was learned when the last one ended.
     pub(super) fn begin(&mut self) {
-        self.longest = self.longest.max(FIRST);
-    }
-
-    /// A request took so long.
-    pub(super) fn took(&mut self, time: Duration) {
-        self.latency = time;
+        self.longest = FIRST;
     }
 
     /// There is no wait: that was over before.
     pub(super) fn skip(&mut self) {
         self.wait = Duration::ZERO;
-    }
-
-    /// There is something that all want.
-    pub(super) fn open(&mut self) {
-        self.is_doubled = false;
-        self.draw();
     }
 
     /// Draws the wait anew. The longer nobody writes, the fewer wait, it seems: so the longest wait is halved each time that
@@ -78,21 +55,9 @@ impl Window {
         };
     }
 
-    /// Another one got it, so long after it could.
-    pub(super) fn closed(&mut self, after: Duration) {
-        let shorter = match after.saturating_sub(self.latency) {
-            empty if empty > EMPTY => self.longest / 4,
-            empty if empty > EMPTY / 2 => self.longest / 2,
-            _ => return,
-        };
-        self.longest = shorter.max(LIMITS.0);
-    }
-
-    /// Two wrote at the same time. More of them say the same.
+    /// Two wrote at the same time.
     pub(super) fn collided(&mut self) {
-        if !std::mem::replace(&mut self.is_doubled, true) {
-            self.longest = self.longest.saturating_mul(2).min(LIMITS.1);
-        }
+        self.longest = self.longest.saturating_mul(2).min(LONGEST);
         self.draw();
     }
 
@@ -112,10 +77,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_waits_follow_how_many_there_seem_to_be_and_stay_below_a_second() {
+    fn the_waits_follow_how_many_there_seem_to_be_and_stay_below_two_seconds() {
         let longest = |window: &mut Window| {
             let waits = (0..1000).map(|_| {
-                window.open();
+                window.draw();
                 window.wait()
             });
             waits.max().unwrap_or_default()
@@ -123,28 +88,11 @@ mod tests {
         let mut window = Window::new(1);
         assert!(longest(&mut window) <= EMPTY * 5);
         for _ in 0..30 {
-            window.open();
-            window.collided();
-            // One of them is enough.
             window.collided();
         }
         let crowded = longest(&mut window);
         assert!(crowded > EMPTY * 5 && crowded < Duration::from_secs(2), "{crowded:?}");
-        for _ in 0..30 {
-            window.closed(EMPTY * 3);
-        }
-        assert!(longest(&mut window) <= LIMITS.0);
         window.begin();
-        assert!(longest(&mut window) > EMPTY * 4, "many may wait for the next slot");
-    }
-
-    #[test]
-    fn a_slow_server_makes_no_wait_shorter() {
-        let mut window = Window::new(1);
-        window.took(EMPTY * 3);
-        window.closed(EMPTY * 3);
-        assert_eq!(window.longest, FIRST);
-        window.closed(EMPTY * 5);
-        assert!(window.longest < FIRST);
+        assert!(longest(&mut window) <= EMPTY * 5);
     }
 }
