@@ -897,6 +897,31 @@ fn whoever_is_next_finds_out_without_its_watch_that_the_slot_was_passed_on() {
     assert!(sent <= 3, "{sent}");
 }
 
+/// A request that arrives late must not pass on a slot that is used again, and renewed.
+#[test]
+fn a_slot_that_is_claimed_again_is_not_passed_on_by_a_request_that_arrives_late() {
+    let (mut store, mut one) = (shipped(1), Replica::new("a", 1, 1));
+    one.claim(A);
+    one.watch(&store);
+    one.play(secs(1), |request| perform(&mut store, request));
+    let mut next = Replica::new("b", 1, 2);
+    next.now = one.now;
+    next.claim(A);
+    next.watch(&store);
+    next.play(secs(1), |request| perform(&mut store, request));
+    one.now = next.now;
+    one.told(&store, "web-0");
+    one.slots.release();
+    let late = one.next_request();
+    assert!(matches!(late, LeaseRequest::PassOn(_)), "{late:?}");
+    one.slots.handle(one.now(), Err(unanswered()));
+    one.claim(A);
+    one.play(secs(4), |request| perform(&mut store, request));
+    assert_eq!((holders(&store), one.holds().as_deref()), (vec!["a".to_owned()], Some("web-0")));
+    assert!(matches!(perform(&mut store, &late), Err(ApiError::Conflict(_))));
+    assert_eq!(holders(&store), ["a"]);
+}
+
 /// A busy API server ends the watches that it cannot serve in time, of all replicas at once.
 #[test]
 fn whoever_is_next_finds_out_within_a_second_of_the_end_of_its_watch_that_the_slot_was_passed_on() {

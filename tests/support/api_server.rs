@@ -104,10 +104,7 @@ impl Store {
             let is_done = match step["op"].as_str() {
                 Some("test") => members.get(&key) == step.get("value"),
                 Some("remove") => members.remove(&key).is_some(),
-                Some("add") => {
-                    members.insert(key, step["value"].clone());
-                    true
-                }
+                Some("replace") => members.insert(key, step["value"].clone()).is_some(),
                 _ => false,
             };
             if !is_done {

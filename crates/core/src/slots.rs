@@ -10,7 +10,7 @@
 //!   clock. The times in a Lease are for people: no clocks are compared. After an outage of the API server, in which
 //!   the holder could not renew it either, that time begins anew; an answer, of whatever kind, is no outage.
 //! - A write that changes the holder goes through only if the object is unchanged since it was seen
-//!   (`resourceVersion`).
+//!   (`resourceVersion`), but for those that have lined up (`lease_request.rs`).
 //! - A Lease that does not exist is created as one that nobody holds and that is not free (`lease::NOBODY`): whoever
 //!   held it when it was deleted has the time to find that out.
 //! - A digest that failed is written to the first Lease (`slots/halt.rs`) before the slot is given back, and read

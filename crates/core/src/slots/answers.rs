@@ -158,8 +158,7 @@ impl Slots {
 
     /// There is no usable answer.
     fn failed(&mut self, now: Moment, step: &Purpose, error: &ApiError) {
-        let is_patch =
-            matches!(step, Purpose::LineUp(_) | Purpose::GiveBack(_) | Purpose::PassOn(..));
+        let is_patch = matches!(step, Purpose::LineUp(_) | Purpose::GiveBack(_));
         if is_patch && self.place.is_line_kept() && error.is_refusal() {
             // A Role may not allow that. It is not needed.
             return self.place.stop_lining_up();

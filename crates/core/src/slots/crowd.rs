@@ -13,8 +13,8 @@ use crate::clock::Moment;
 pub(super) const ROOM: usize = 3;
 /// The shortest time over which replicas spread their requests, and the longest.
 const SPREAD: (Duration, Duration) = (Duration::from_millis(400), Duration::from_secs(10));
-/// How long at first for each slot, and the most: of some twenty replicas for each slot, 500 ask in a second.
-const FIRST: (Duration, Duration) = (Duration::from_millis(40), Duration::from_secs(2));
+/// How long at first for each slot, and the most: of some twenty replicas for each slot, 250 ask in a second.
+const FIRST: (Duration, Duration) = (Duration::from_millis(80), Duration::from_secs(2));
 
 /// What one replica has seen of the others at a Lease.
 #[derive(Debug)]

@@ -23,7 +23,8 @@ pub enum LeaseRequest {
     PassOn(Pass),
 }
 
-/// A slot is passed on: its holder and who gets it must be as they were seen, and else the Lease may have changed.
+/// A slot is passed on to a replica in its line. The `spec` and what that replica wrote must be as they were seen: each
+/// renewal and each new holder changes the `spec`. Others may have lined up meanwhile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pass {
     before: Lease,
@@ -57,7 +58,7 @@ impl Lease {
 }
 
 impl Pass {
-    /// Passes the slot of this Lease on to this replica.
+    /// Passes the slot of this Lease on to this replica, which waits in its line.
     #[must_use]
     pub fn new(before: Lease, to: Waiter, duration: Duration, now: UnixTime) -> Self {
         Self { before, to, duration, now }
@@ -66,48 +67,40 @@ impl Pass {
     /// What the Lease is then; `None` if it is not carried out.
     #[must_use]
     pub fn applied_to(&self, lease: Lease) -> Option<Lease> {
-        let waiting = |lease: &Lease| lease.entry_of(&self.to.holder).cloned();
-        let seen = waiting(&self.before);
-        let is_as_seen = seen.is_none() || waiting(&lease) == seen;
-        let may = lease.holder() == self.before.holder() && is_as_seen;
-        may.then(|| lease.passed_on_to(self.to.clone(), self.duration, self.now))
+        let (before, after) = (&self.before, self.after(self.before.clone()));
+        let key = self.to.key();
+        let is_as_seen = lease.spec() == before.spec()
+            && lease.annotations().get(&key) == before.annotations().get(&key)
+            && removed(before, &after).all(|key| lease.annotations().contains_key(key));
+        is_as_seen.then(|| self.after(lease))
     }
 
     /// The body of a JSON patch (RFC 6902) that does it. A merge patch has no conditions, and a replacement would fail
     /// whenever somebody has lined up meanwhile.
     #[must_use]
     pub fn patch(&self) -> Vec<u8> {
-        const ANNOTATIONS: &str = "/metadata/annotations/";
         let before = &self.before;
-        let after = before.clone().passed_on_to(self.to.clone(), self.duration, self.now);
-        let step = |op: &str, (folder, key): (&str, &str), value: Option<&Value>| {
-            let path = folder.to_owned() + &key.replace('~', "~0").replace('/', "~1");
-            let mut step = json!({"op": op, "path": path});
-            if let (Some(value), Some(step)) = (value, step.as_object_mut()) {
-                step.insert("value".to_owned(), value.clone());
-            }
-            step
+        let after = self.after(before.clone());
+        let path = |key: &str| {
+            format!("/metadata/annotations/{}", key.replace('~', "~0").replace('/', "~1"))
         };
         let key = self.to.key();
-        let holder = before.spec().get("holderIdentity");
-        let mut steps = vec![step("test", ("/spec/", "holderIdentity"), holder)];
-        if let Some(waits) = before.annotations().get(&key) {
-            steps.push(step("test", (ANNOTATIONS, &key), Some(waits)));
-        }
-        for (key, value) in after.spec() {
-            steps.push(step("add", ("/spec/", key), Some(value)));
-        }
-        for (key, _) in
-            before.annotations().iter().filter(|(key, _)| !after.annotations().contains_key(*key))
-        {
-            steps.push(step("remove", (ANNOTATIONS, key), None));
-        }
-        if before.annotations().is_empty() {
-            steps.push(step("add", ("/metadata/", "annotations"), Some(&json!({}))));
-        }
-        if !before.annotations().contains_key(&key) {
-            steps.push(step("add", (ANNOTATIONS, &key), after.annotations().get(&key)));
-        }
+        let mut steps = vec![
+            json!({"op": "test", "path": "/spec", "value": before.spec()}),
+            json!({"op": "test", "path": path(&key), "value": before.annotations().get(&key)}),
+            json!({"op": "replace", "path": "/spec", "value": after.spec()}),
+        ];
+        let remove = |key: &String| json!({"op": "remove", "path": path(key)});
+        steps.extend(removed(before, &after).map(remove));
         Value::Array(steps).to_string().into_bytes()
     }
+
+    fn after(&self, lease: Lease) -> Lease {
+        lease.passed_on_to(self.to.clone(), self.duration, self.now)
+    }
+}
+
+/// The annotations that are not there any more.
+fn removed<'a>(before: &'a Lease, after: &'a Lease) -> impl Iterator<Item = &'a String> {
+    before.annotations().keys().filter(|key| !after.annotations().contains_key(*key))
 }

@@ -8,7 +8,6 @@ use super::lease_request::Pass;
 use super::notice::Notice;
 use super::offering::Offer;
 use super::place::Home;
-use super::waiter::Waiter;
 use super::{Lease, LeaseRequest, Slots, SlotsSettings};
 use crate::clock::{Moment, Now};
 
@@ -196,15 +195,6 @@ impl Slots {
         if is_known { step(slot) } else { Purpose::Read(slot) }
     }
 
-    fn pass_on(&self, lease: Lease, to: Waiter, now: Now) -> LeaseRequest {
-        let cover = self.settings.cover;
-        if self.place.is_line_kept() {
-            LeaseRequest::PassOn(Pass::new(lease, to, cover, now.wall))
-        } else {
-            lease.passed_on_to(to, cover, now.wall).write()
-        }
-    }
-
     fn request(&mut self, step: &Purpose, now: Now) -> Option<LeaseRequest> {
         let lease = |slot: usize| self.views.get(slot)?.lease.as_deref().cloned();
         let SlotsSettings { holder, duration, cover, .. } = &self.settings;
@@ -223,12 +213,17 @@ impl Slots {
             }
             Purpose::Leave(slot) => lease(*slot)?.left_by(holder).write(),
             Purpose::Offer(slot, offered) => lease(*slot)?.offered(*offered).write(),
-            Purpose::PassOn(slot, to) => self.pass_on(lease(*slot)?, to.clone(), now),
+            Purpose::PassOn(slot, to) => {
+                lease(*slot)?.passed_on_to(to.clone(), *cover, now.wall).write()
+            }
             Purpose::GiveBack(slot) => {
                 let lease = lease(*slot)?;
                 let next = lease.waiting().next().cloned();
                 match next {
-                    Some(to) => self.pass_on(lease, to, now),
+                    Some(to) if self.place.is_line_kept() => {
+                        LeaseRequest::PassOn(Pass::new(lease, to, *cover, now.wall))
+                    }
+                    Some(to) => lease.passed_on_to(to, *cover, now.wall).write(),
                     None => lease.given_back(now.wall).write(),
                 }
             }
