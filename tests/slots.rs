@@ -922,6 +922,32 @@ fn a_slot_that_is_claimed_again_is_not_passed_on_by_a_request_that_arrives_late(
     assert_eq!(holders(&store), ["a"]);
 }
 
+/// The API server gives the same answer, 422, if a condition of the patch does not hold.
+#[test]
+fn an_admission_policy_that_refuses_the_patch_does_not_keep_a_slot_taken() {
+    let (mut store, mut one) = (shipped(1), Replica::new("a", 1, 1));
+    one.claim(A);
+    one.watch(&store);
+    one.play(secs(1), |request| perform(&mut store, request));
+    let mut next = Replica::new("b", 1, 2);
+    next.now = one.now;
+    next.claim(A);
+    next.watch(&store);
+    next.play(secs(1), |request| perform(&mut store, request));
+    one.now = next.now;
+    one.told(&store, "web-0");
+    one.slots.release();
+    let mut patches = 0;
+    one.play(secs(2), |request| match request {
+        LeaseRequest::PassOn(_) => {
+            patches += 1;
+            Err(refused((422, "Invalid")))
+        }
+        request => perform(&mut store, request),
+    });
+    assert_eq!((holders(&store), patches), (vec!["b".to_owned()], 1));
+}
+
 /// A busy API server ends the watches that it cannot serve in time, of all replicas at once.
 #[test]
 fn whoever_is_next_finds_out_within_a_second_of_the_end_of_its_watch_that_the_slot_was_passed_on() {

@@ -48,6 +48,12 @@ impl Pace {
         self.failures = self.failures.saturating_sub(1);
     }
 
+    /// Whether the last write met another one.
+    #[must_use]
+    pub fn has_conflicted(&self) -> bool {
+        self.conflicts > 0
+    }
+
     /// A slot was taken, or none is wanted any more.
     pub fn done(&mut self) {
         self.conflicts = 0;

@@ -55,6 +55,11 @@ impl Contact {
         self.not_before = now.after(self.pace.conflicted());
     }
 
+    /// Whether the last write met another one, or the server gave that as the reason.
+    pub(super) fn has_conflicted(&self) -> bool {
+        self.pace.has_conflicted()
+    }
+
     /// A slot was taken, or none is wanted any more.
     pub(super) fn done(&mut self) {
         self.pace.done();

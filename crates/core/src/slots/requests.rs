@@ -220,7 +220,8 @@ impl Slots {
                 let lease = lease(*slot)?;
                 let next = lease.waiting().next().cloned();
                 match next {
-                    Some(to) if self.place.is_line_kept() => {
+                    // An admission policy that refuses a patch gives the same answer as a condition that does not hold.
+                    Some(to) if self.place.is_line_kept() && !self.contact.has_conflicted() => {
                         LeaseRequest::PassOn(Pass::new(lease, to, *cover, now.wall))
                     }
                     Some(to) => lease.passed_on_to(to, *cover, now.wall).write(),
