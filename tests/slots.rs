@@ -922,6 +922,20 @@ fn a_slot_that_is_claimed_again_is_not_passed_on_by_a_request_that_arrives_late(
     assert_eq!(holders(&store), ["a"]);
 }
 
+/// The first look for the Lease comes soon after the start.
+#[test]
+fn a_look_that_is_not_answered_does_not_delay_the_end_of_podnudge() {
+    let (mut store, mut one) = (shipped(1), Replica::new("a", 1, 1));
+    one.now += secs(5);
+    assert!(matches!(one.next_request(), LeaseRequest::Read(_)));
+    assert!(!one.slots.is_busy(Moment(one.now)));
+    one.slots.handle(one.now(), Err(unanswered()));
+    one.claim(A);
+    one.play(secs(30), |request| perform(&mut store, request));
+    one.slots.release();
+    assert!(one.slots.is_busy(Moment(one.now)), "the slot is to be given back");
+}
+
 /// The API server gives the same answer, 422, if a condition of the patch does not hold.
 #[test]
 fn an_admission_policy_that_refuses_the_patch_does_not_keep_a_slot_taken() {

@@ -537,6 +537,8 @@ fn podnudge_restarts_a_supervised_application_again_and_again() {
             agent.wait_for("applied", n);
             let log = agent.log();
             assert!(app.is_running(), "{name}: {log}");
+            // It writes that after it has read the content.
+            wait_until("the application writes that it has started", || app.starts().len() > n);
             assert_eq!(app.starts().len(), n + 1, "{name}: {log}");
             let below = format!(" below {} (podnudge-init)", app.pid());
             let target = agent.target("restarted");

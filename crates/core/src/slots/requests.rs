@@ -76,13 +76,16 @@ impl Slots {
         request.into_iter().chain(watch).chain(begins).chain(later.filter(|at| *at > now)).min()
     }
 
-    /// Whether a request is under way, or due because something is to be given back or told to others, and the
-    /// server has answered the last one.
+    /// Whether something is being written, or is to be given back or told to others, and the server has answered the last
+    /// request. The end of podnudge waits for that, and for no look at a Lease that it does not need any more.
     #[must_use]
     pub fn is_busy(&self, now: Moment) -> bool {
-        let is_due = self.due(now).is_some_and(|(at, _)| at <= now);
-        let gives_back = self.wanted.is_none() && is_due && !self.contact.is_failing();
-        self.in_flight.is_some() || gives_back || self.is_telling()
+        let is_own = self.views.iter().any(|view| view.is_own(now));
+        let waits_in_line = self.place.line().is_some()
+            && self.place.offered_at().is_none_or(|since| now >= since.after(ON_ITS_WAY));
+        let owes = self.wanted.is_none() && (is_own || waits_in_line);
+        let writes = self.in_flight.as_ref().is_some_and(|it| it.step.is_write());
+        writes || (owes && !self.contact.is_failing()) || self.is_telling()
     }
 
     /// The next step, and when it is due.
