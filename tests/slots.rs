@@ -881,6 +881,14 @@ impl Replica {
 /// The watch of the one that is next has fallen silent: it is not told that the slot was passed on.
 #[test]
 fn whoever_is_next_finds_out_without_its_watch_that_the_slot_was_passed_on() {
+    let (mut store, mut next) = passed_on_unseen();
+    let sent = next.play(DURATION + secs(1), |request| perform(&mut store, request));
+    assert_eq!(next.holds().as_deref(), Some("web-0"));
+    assert!(sent <= 3, "{sent}");
+}
+
+/// The slot was passed on to the replica that is returned, which has not been told so.
+fn passed_on_unseen() -> (Store, Replica) {
     let (mut store, mut one) = (shipped(1), Replica::new("a", 1, 1));
     one.claim(A);
     one.run(&mut store);
@@ -892,14 +900,11 @@ fn whoever_is_next_finds_out_without_its_watch_that_the_slot_was_passed_on() {
     one.slots.release();
     one.run(&mut store);
     assert_eq!((holders(&store), next.holds()), (vec!["b".to_owned()], None));
-    let sent = next.play(DURATION + secs(1), |request| perform(&mut store, request));
-    assert_eq!(next.holds().as_deref(), Some("web-0"));
-    assert!(sent <= 3, "{sent}");
+    (store, next)
 }
 
-/// A request that arrives late must not pass on a slot that is used again, and renewed.
-#[test]
-fn a_slot_that_is_claimed_again_is_not_passed_on_by_a_request_that_arrives_late() {
+/// The replica that is returned has the slot, needs it no more, and is about to pass it on to `b`.
+fn released_while_another_waits() -> (Store, Replica) {
     let (mut store, mut one) = (shipped(1), Replica::new("a", 1, 1));
     one.claim(A);
     one.watch(&store);
@@ -912,6 +917,13 @@ fn a_slot_that_is_claimed_again_is_not_passed_on_by_a_request_that_arrives_late(
     one.now = next.now;
     one.told(&store, "web-0");
     one.slots.release();
+    (store, one)
+}
+
+/// A request that arrives late must not pass on a slot that is used again, and renewed.
+#[test]
+fn a_slot_that_is_claimed_again_is_not_passed_on_by_a_request_that_arrives_late() {
+    let (mut store, mut one) = released_while_another_waits();
     let late = one.next_request();
     assert!(matches!(late, LeaseRequest::PassOn(_)), "{late:?}");
     one.slots.handle(one.now(), Err(unanswered()));
@@ -939,18 +951,7 @@ fn a_look_that_is_not_answered_does_not_delay_the_end_of_podnudge() {
 /// The API server gives the same answer, 422, if a condition of the patch does not hold.
 #[test]
 fn an_admission_policy_that_refuses_the_patch_does_not_keep_a_slot_taken() {
-    let (mut store, mut one) = (shipped(1), Replica::new("a", 1, 1));
-    one.claim(A);
-    one.watch(&store);
-    one.play(secs(1), |request| perform(&mut store, request));
-    let mut next = Replica::new("b", 1, 2);
-    next.now = one.now;
-    next.claim(A);
-    next.watch(&store);
-    next.play(secs(1), |request| perform(&mut store, request));
-    one.now = next.now;
-    one.told(&store, "web-0");
-    one.slots.release();
+    let (mut store, mut one) = released_while_another_waits();
     let mut patches = 0;
     one.play(secs(2), |request| match request {
         LeaseRequest::PassOn(_) => {
@@ -965,17 +966,7 @@ fn an_admission_policy_that_refuses_the_patch_does_not_keep_a_slot_taken() {
 /// A busy API server ends the watches that it cannot serve in time, of all replicas at once.
 #[test]
 fn whoever_is_next_finds_out_within_a_second_of_the_end_of_its_watch_that_the_slot_was_passed_on() {
-    let (mut store, mut one) = (shipped(1), Replica::new("a", 1, 1));
-    one.claim(A);
-    one.run(&mut store);
-    let mut next = Replica::new("b", 1, 2);
-    next.claim(A);
-    next.watch(&store);
-    next.play(secs(1), |request| perform(&mut store, request));
-    one.now = next.now;
-    one.slots.release();
-    one.run(&mut store);
-    assert_eq!((holders(&store), next.holds()), (vec!["b".to_owned()], None));
+    let (mut store, mut next) = passed_on_unseen();
     next.slots.watch_ended(Moment(next.now), &Ok(()));
     next.play(secs(1), |request| perform(&mut store, request));
     assert_eq!(next.holds().as_deref(), Some("web-0"));
