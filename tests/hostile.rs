@@ -22,10 +22,11 @@ use crate::support::{
 
 /// podnudge with a rule `other` for a volume and an application, and more rules by their settings.
 struct Scene {
+    /// Before its folder, which holds its log: if a test fails, this is printed first.
+    agent: Agent,
     folder: tempfile::TempDir,
     other: Kubelet,
     application: Application,
-    agent: Agent,
 }
 
 impl Scene {
@@ -46,8 +47,11 @@ impl Scene {
         let mut command = podnudge();
         command.args(["--listen", "127.0.0.1:0", "--config"]).arg(file);
         let agent = Agent::spawn(folder.path(), command);
-        agent.wait_for("started", 1);
-        Self { folder, other, application, agent }
+        let is_of_other = |event: &serde_json::Value| event["rule"] == "other";
+        wait_until("the first look at `other`", || {
+            agent.events("baseline").iter().any(is_of_other)
+        });
+        Self { agent, folder, other, application }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -178,6 +182,7 @@ fn a_fifo_is_recognised_without_opening_it() {
     let mut writer = writer.spawn().unwrap();
     let stat = format!("/proc/{}/stat", writer.id());
     wait_until("it waits", || fs::read_to_string(&stat).unwrap().contains(") S "));
+    scene.agent.wait_for("baseline", 2);
     fs::write(scene.path("plain/a"), "2").unwrap();
     scene.agent.wait_for("applied", 1);
     scene.assert_serves("1");
