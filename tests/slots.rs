@@ -1228,6 +1228,40 @@ fn a_replica_that_is_offered_a_slot_before_it_knows_that_it_is_next_lines_up_aga
     assert!(is_next);
 }
 
+/// What the Lease says of the replica that was offered the same slot before stays there until the Lease is written anew.
+#[test]
+fn a_slot_is_offered_to_a_replica_that_waits_and_not_to_one_that_was_offered_it_before() {
+    let mut store = shipped(2);
+    let held = |store: &Store, n: u32, holder: &str| {
+        let lease = stored(store, &format!("web-{n}")).as_ref().clone();
+        lease.held_by(holder, DURATION * 9, UnixTime::default())
+    };
+    let waiter = |holder: &str, token: &str, offered: Option<usize>| Waiter {
+        holder: holder.to_owned(),
+        token: token.to_owned(),
+        offered,
+    };
+    let crowded = held(&store, 1, "y").lined_up(waiter("before", "0000000100000001", Some(0)));
+    let crowded = crowded.lined_up(waiter("waits", "0000000200000001", None));
+    for lease in [held(&store, 0, "x"), crowded] {
+        perform(&mut store, &lease.write()).unwrap();
+    }
+    let mut one = Replica::new("web-0_u_r", 2, 1);
+    one.claim(A);
+    one.watch(&store);
+    let line_up = one.next_request();
+    one.slots.handle(one.now(), perform(&mut store, &line_up));
+    let LeaseRequest::LineUp(_, to) = line_up else { panic!("{line_up:?}") };
+    let passed_on = stored(&store, "web-0").as_ref().clone();
+    let passed_on = passed_on.passed_on_to(to, DURATION, UnixTime::default());
+    perform(&mut store, &passed_on.write()).unwrap();
+    one.told(&store, "web-0");
+    assert_eq!(one.holds().as_deref(), Some("web-0"));
+    one.slots.release();
+    one.run(&mut store);
+    assert_eq!(holders(&store), ["waits", "y"]);
+}
+
 /// Such as one that removes what it does not know.
 #[test]
 fn somebody_who_removes_who_is_next_again_and_again_causes_few_requests() {

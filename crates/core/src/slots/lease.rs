@@ -217,13 +217,14 @@ impl Lease {
         self.with_line(stays).lined_up(next).written_for(&holder, duration, now)
     }
 
-    /// With another slot offered to the last that waits.
+    /// With another slot offered to the last that waits, and to nobody else: whoever was offered it before had it before.
     #[must_use]
     pub fn offered(self, slot: usize) -> Self {
-        let last = self.waiting().next_back().cloned();
+        let lease = self.with_line(|next| next.offered != Some(slot));
+        let last = lease.waiting().next_back().cloned();
         match last {
-            Some(next) => self.lined_up(Waiter { offered: Some(slot), ..next }),
-            None => self,
+            Some(next) => lease.lined_up(Waiter { offered: Some(slot), ..next }),
+            None => lease,
         }
     }
 
