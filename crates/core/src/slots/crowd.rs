@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use super::window::Window;
 use crate::clock::Moment;
 
 /// How many replicas are in a line before it is full. With the second one, no slot waits for the next replica; more of them
@@ -13,60 +14,64 @@ use crate::clock::Moment;
 pub(super) const ROOM: usize = 3;
 /// The shortest time over which replicas spread their requests, and the longest.
 const SPREAD: (Duration, Duration) = (Duration::from_millis(400), Duration::from_secs(10));
-/// How long at first for each slot, and the most: of some twenty replicas for each slot, 250 ask in a second.
-const FIRST: (Duration, Duration) = (Duration::from_millis(80), Duration::from_secs(2));
+/// How long at first for each slot, and the most: of some twenty replicas for each slot, 200 ask in a second.
+const FIRST: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+
+/// The time over which replicas that share so many slots spread their first looks. These disturb nobody, so it does not
+/// depend on how many were seen to wait: whoever looks last may act last.
+pub(super) fn first_looks(slots: usize) -> Duration {
+    let slots = u32::try_from(slots).unwrap_or(u32::MAX);
+    FIRST.0.saturating_mul(slots).clamp(SPREAD.0, FIRST.1)
+}
 
 /// What one replica has seen of the others at a Lease.
 #[derive(Debug)]
 pub(super) struct Crowd {
     /// The time over which those that want to line up spread their requests.
     spread: Duration,
-    /// Since when there is room in the line.
-    room_since: Option<Moment>,
+    room: Option<Room>,
     /// Whether more have lined up than there was room for, since there was room.
     is_overfull: bool,
+}
+
+/// The room in the line.
+#[derive(Debug)]
+struct Room {
+    since: Moment,
+    /// How long this replica leaves it to others.
+    wait: Duration,
 }
 
 impl Crowd {
     /// Nothing was seen, and there are so many slots.
     pub(super) fn new(slots: usize) -> Self {
-        let slots = u32::try_from(slots).unwrap_or(u32::MAX);
-        let spread = FIRST.0.saturating_mul(slots).clamp(SPREAD.0, FIRST.1);
-        Self { spread, room_since: None, is_overfull: false }
+        Self { spread: first_looks(slots), room: None, is_overfull: false }
     }
 
-    pub(super) fn spread(&self) -> Duration {
-        self.spread
-    }
-
-    /// Since when there is room in the line.
-    pub(super) fn room_since(&self) -> Option<Moment> {
-        self.room_since
+    /// When a replica that waits since `begins` lines up, if there is room.
+    pub(super) fn line_up_at(&self, begins: Moment) -> Option<Moment> {
+        self.room.as_ref().map(|room| room.since.max(begins).after(room.wait))
     }
 
     /// Another line is looked at from now on, or what is known of this one is too old.
     pub(super) fn forget_line(&mut self) {
-        self.room_since = None;
+        self.room = None;
     }
 
-    /// Takes how many wait in the line. Returns whether there is room now, and was none.
-    pub(super) fn saw(&mut self, now: Moment, count: usize) -> bool {
+    /// Takes how many wait in the line.
+    pub(super) fn saw(&mut self, now: Moment, count: usize, window: &mut Window) {
         if count > ROOM + 1 && !std::mem::replace(&mut self.is_overfull, true) {
             self.spread = (self.spread * 2).min(SPREAD.1);
         }
-        match self.room_since {
-            None if count < ROOM => {
-                (self.room_since, self.is_overfull) = (Some(now), false);
-                true
+        if count < ROOM {
+            if self.room.is_none() {
+                let wait = window.ever_sooner(self.spread);
+                (self.room, self.is_overfull) = (Some(Room { since: now, wait }), false);
             }
-            Some(since) if count >= ROOM => {
-                if now.since(since) > self.spread / 2 {
-                    self.spread = (self.spread / 2).max(SPREAD.0);
-                }
-                self.room_since = None;
-                false
-            }
-            _ => false,
+        } else if let Some(room) = self.room.take()
+            && now.since(room.since) > self.spread / 2
+        {
+            self.spread = (self.spread / 2).max(SPREAD.0);
         }
     }
 }
@@ -77,24 +82,29 @@ mod tests {
 
     #[test]
     fn requests_are_spread_over_as_long_as_needed_that_few_line_up_in_vain() {
-        assert_eq!(Crowd::new(1000).spread(), FIRST.1);
-        let mut crowd = Crowd::new(1);
-        assert_eq!(crowd.spread(), SPREAD.0);
+        assert_eq!(Crowd::new(1000).spread, FIRST.1);
+        let (mut crowd, mut window) = (Crowd::new(1), Window::new(1));
+        assert_eq!(crowd.spread, SPREAD.0);
         let mut now = Moment::default();
-        assert!(crowd.saw(now, 0) && !crowd.saw(now, 0));
+        let mut saw = |crowd: &mut Crowd, now, count| {
+            crowd.saw(now, count, &mut window);
+            crowd.line_up_at(now)
+        };
+        assert!(saw(&mut crowd, now, 0).is_some());
+        assert_eq!(saw(&mut crowd, now, 0), crowd.line_up_at(now));
         for _ in 0..20 {
             // One is enough until there is room again.
             for _ in 0..3 {
-                assert!(!crowd.saw(now, ROOM + 2));
+                assert_eq!(saw(&mut crowd, now, ROOM + 2), None);
             }
-            assert!(crowd.saw(now, ROOM - 1));
+            assert!(saw(&mut crowd, now, ROOM - 1).is_some());
         }
-        assert_eq!(crowd.spread(), SPREAD.1);
+        assert_eq!(crowd.spread, SPREAD.1);
         for _ in 0..20 {
             now = now.after(SPREAD.1);
-            assert!(!crowd.saw(now, ROOM));
-            assert!(crowd.saw(now, ROOM - 1));
+            assert_eq!(saw(&mut crowd, now, ROOM), None);
+            assert!(saw(&mut crowd, now, ROOM - 1).is_some());
         }
-        assert_eq!(crowd.spread(), SPREAD.0);
+        assert_eq!(crowd.spread, SPREAD.0);
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use super::crowd::Crowd;
+use super::crowd::{self, Crowd};
 use super::halt::pod_of;
 use super::in_flight::Purpose;
 use super::lease::Lease;
@@ -50,8 +50,6 @@ pub(super) struct Place {
     /// When to read the Lease of the home, unless the watch tells before what a write has missed.
     check_at: Option<Moment>,
     crowd: Crowd,
-    /// How long it leaves the room in the line to others.
-    line_wait: Duration,
     /// The request to line up.
     line: Option<Line>,
     /// Whether the server keeps who waits.
@@ -103,7 +101,6 @@ impl Place {
             has_seen: false,
             check_at: None,
             crowd: Crowd::new(count),
-            line_wait: Duration::ZERO,
             line: None,
             is_line_kept: true,
             removals: 0,
@@ -128,7 +125,7 @@ impl Place {
         let first = if self.has_seen {
             Duration::ZERO
         } else {
-            self.window.below(self.crowd.spread().max(FIRST_LOOK))
+            self.window.below(crowd::first_looks(self.count).max(FIRST_LOOK))
         };
         self.begins = now.after(first);
         self.look_wait = LOOK_ELSEWHERE;
@@ -248,12 +245,12 @@ impl Place {
         if is_first && after.holder().is_none() {
             // The first look came after a random time already.
             self.window.skip();
+        } else if before.is_some() && after.holder().is_none() && !is_same_holder {
+            self.window.draw_among_few();
         } else if !is_same_holder {
             self.window.draw();
         }
-        if self.crowd.saw(now, after.waiting().count()) {
-            self.line_wait = self.window.below(self.crowd.spread());
-        }
+        self.crowd.saw(now, after.waiting().count(), &mut self.window);
     }
 
     /// There is no Lease of the home.
@@ -380,13 +377,13 @@ impl Place {
             Some(Standing::Free(since)) => Some((after_wait(*since), Purpose::Take(home))),
             Some(Standing::Busy(_, until)) => {
                 let is_watched = it.watched_since.is_some();
-                let room = self.crowd.room_since().filter(|_| !is_in_line && it.view.has_room());
-                let room = room.filter(|_| self.is_line_kept && is_watched);
+                let line_up_at = self.crowd.line_up_at(self.begins);
+                let line_up_at = line_up_at.filter(|_| !is_in_line && it.view.has_room());
+                let line_up_at = line_up_at.filter(|_| self.is_line_kept && is_watched);
                 let pause = self.removals.checked_sub(1);
                 let pause = pause.map(|times| doubled(REMOVED.0, times, REMOVED.1));
-                let wait_in_line = self.line_wait.saturating_add(pause.unwrap_or_default());
-                let at = |since: Moment| since.max(self.begins).after(wait_in_line);
-                let line = room.map(|since| (at(since), Purpose::LineUp(home)));
+                let pause = pause.unwrap_or_default();
+                let line = line_up_at.map(|at| (at.after(pause), Purpose::LineUp(home)));
                 let expiry = Some((until.after(wait), Purpose::Take(home)));
                 // It may have been passed on.
                 let check =

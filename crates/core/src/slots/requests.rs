@@ -80,10 +80,8 @@ impl Slots {
     /// request. The end of podnudge waits for that, and for no look at a Lease that it does not need any more.
     #[must_use]
     pub fn is_busy(&self, now: Moment) -> bool {
-        let is_own = self.views.iter().any(|view| view.is_own(now));
-        let waits_in_line = self.place.line().is_some()
-            && self.place.offered_at().is_none_or(|since| now >= since.after(ON_ITS_WAY));
-        let owes = self.wanted.is_none() && (is_own || waits_in_line);
+        let leaves = self.leave(now).is_some_and(|(at, _)| at <= now);
+        let owes = self.wanted.is_none() && (leaves || self.left_over(now, None).is_some());
         let writes = self.in_flight.as_ref().is_some_and(|it| it.step.is_write());
         writes || (owes && !self.contact.is_failing()) || self.is_telling()
     }
@@ -109,10 +107,7 @@ impl Slots {
     fn due_for_slot(&self, now: Moment) -> Option<(Moment, Purpose)> {
         let entitled = self.wanted.filter(|_| !self.halting.is_halted());
         let held = self.held.filter(|_| entitled.is_some());
-        // A slot that an earlier request may have taken, that an earlier podnudge has left, or that was passed on.
-        let other = |slot: &usize| held.is_none_or(|held| held.slot != *slot);
-        let is_own = |slot: &usize| self.views.get(*slot).is_some_and(|view| view.is_own(now));
-        if let Some(slot) = (0..self.views.len()).filter(other).find(is_own) {
+        if let Some(slot) = self.left_over(now, held.map(|held| held.slot)) {
             let takes = entitled.is_some() && held.is_none();
             let step = if takes { self.take(now, slot) } else { self.give_back(now, slot) };
             return Some((now, step));
@@ -120,13 +115,6 @@ impl Slots {
         if held.is_some() && entitled.is_some_and(|wanted| !self.is_usable(wanted)) {
             return Some((now, Purpose::Read(0)));
         }
-        let leave = self.place.line().filter(|slot| self.leaves_line(*slot)).map(|slot| {
-            match self.place.offered_at() {
-                // What is on its way cannot be refused: it is given back.
-                Some(since) => (since.after(ON_ITS_WAY), Purpose::Read(slot)),
-                None => (now, self.write(slot, Purpose::Leave)),
-            }
-        });
         let step = match (self.halting.halted(), entitled, held) {
             (Some((_, look_at)), ..) => Some((*look_at, Purpose::Read(0))),
             (None, None, _) => {
@@ -142,7 +130,24 @@ impl Slots {
                 })
             }
         };
-        step.into_iter().chain(leave).min_by_key(|(at, _)| *at)
+        step.into_iter().chain(self.leave(now)).min_by_key(|(at, _)| *at)
+    }
+
+    /// The slot besides the held one that is in the own name: an earlier request may have taken it, an earlier podnudge has
+    /// left it, or it was passed on.
+    fn left_over(&self, now: Moment, held: Option<usize>) -> Option<usize> {
+        let is_own = |slot: &usize| self.views.get(*slot).is_some_and(|view| view.is_own(now));
+        (0..self.views.len()).filter(|slot| Some(*slot) != held).find(is_own)
+    }
+
+    /// How it leaves the line in which it need not wait any more, and when.
+    fn leave(&self, now: Moment) -> Option<(Moment, Purpose)> {
+        let slot = self.place.line().filter(|slot| self.leaves_line(*slot))?;
+        Some(match self.place.offered_at() {
+            // What is on its way cannot be refused: it is given back.
+            Some(since) => (since.after(ON_ITS_WAY), Purpose::Read(slot)),
+            None => (now, self.write(slot, Purpose::Leave)),
+        })
     }
 
     fn preparation(&self, slot: usize) -> Purpose {

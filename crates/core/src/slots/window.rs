@@ -1,4 +1,4 @@
-//! How long a replica leaves a free slot to others. Pure.
+//! How long a replica leaves a free slot, or the room in a line, to others. Pure.
 //!
 //! The waits are random, and the shortest one wins. How long they must be depends on how many wait, which nobody knows:
 //! where two write at the same time, the longest wait doubles until the next wait for a slot.
@@ -13,6 +13,8 @@ const FIRST: Duration = Duration::from_millis(1600);
 const LONGEST: Duration = Duration::from_mins(10);
 /// The time without a write that costs more than a request in vain.
 const EMPTY: Duration = Duration::from_millis(100);
+/// How much shorter the wait is where few wait.
+const FEW: u32 = 4;
 
 /// The waits of one replica.
 #[derive(Debug)]
@@ -42,17 +44,27 @@ impl Window {
         self.wait = Duration::ZERO;
     }
 
-    /// Draws the wait anew. The longer nobody writes, the fewer wait, it seems: so the longest wait is halved each time that
-    /// nobody did.
+    /// Draws the wait anew.
     pub(super) fn draw(&mut self) {
-        let (mut wait, mut longest) = (Duration::ZERO, self.longest);
-        self.wait = loop {
+        self.wait = self.ever_sooner(self.longest);
+    }
+
+    /// Draws the wait for a slot that was given back: nobody was in its line, so few wait.
+    pub(super) fn draw_among_few(&mut self) {
+        self.wait = self.ever_sooner(self.longest / FEW);
+    }
+
+    /// A random time below the longest. The longer nobody writes, the fewer wait, it seems: so the longest is halved after
+    /// each time without a write.
+    pub(super) fn ever_sooner(&mut self, mut longest: Duration) -> Duration {
+        let mut wait = Duration::ZERO;
+        loop {
             let drawn = self.random.below(longest);
             if drawn < EMPTY {
-                break wait + drawn;
+                return wait + drawn;
             }
             (wait, longest) = (wait + EMPTY, longest / 2);
-        };
+        }
     }
 
     /// Two wrote at the same time.
