@@ -410,6 +410,11 @@ fn check_ends_with_what_happens_when_the_volumes_change() {
             "/a changes: leave the Services for 5s, restart the process in /run/a.pid, \
              proof by GET http://localhost/",
         ),
+        // What follows a restart is never performed.
+        (
+            "[[rule]]\nwatch = \"/a\"\nrestart = {}\nsignal = \"HUP\"\n",
+            "/a changes: restart the process that mounts the volume, no proof",
+        ),
     ] {
         assert_eq!(sentences(file), sentence);
     }

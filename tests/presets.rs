@@ -211,6 +211,9 @@ fn a_rule_can_be_checked_by_the_program_of_its_preset() {
     ] {
         assert_eq!(checkers(&rule(&with(text))), [&nginx.check], "{text}");
     }
+    // The program of the target has that preset.
+    let by_target = with("target = \"nginx\"\nsignal = \"HUP\"\ncheck = \"preset\"");
+    assert_eq!(checkers(&rule(&by_target)), [&nginx.check]);
     assert_eq!(checkers(&rule(&with("preset = \"nginx\""))).len(), 0);
     // What is written stands for the same.
     let text = with("preset = \"nginx\"\ncheck = \"preset\"");
@@ -227,7 +230,11 @@ fn a_rule_can_be_checked_by_the_program_of_its_preset() {
 fn a_check_by_a_preset_that_cannot_be_is_refused() {
     for (settings, wanted) in [
         ("preset = \"redis\"", "test:3:1: the preset `redis` has no check"),
-        ("signal.name = \"HUP\"", "test:3:1: the rule has no preset, whose check it could use"),
+        (
+            "signal.name = \"HUP\"",
+            "test:3:1: the rule has no preset, whose check it could use\n  \
+             hint: set `preset`, or name the program: `exec`",
+        ),
     ] {
         let text = format!("[[rule]]\nwatch = \"/etc/app\"\ncheck = \"preset\"\n{settings}\n");
         let problems = config::parse("test", &text, &[], None).unwrap_err().to_string();

@@ -151,7 +151,7 @@ pub(super) fn fill(checks: &mut [Check], preset: Option<&Preset>) -> Result<(), 
             }
             None => {
                 let reason = Reason::new("the rule has no preset, whose check it could use");
-                return Err(reason.hint("set `preset`, or the program by `check-exec`"));
+                return Err(reason.hint("set `preset`, or name the program: `exec`"));
             }
         };
     }

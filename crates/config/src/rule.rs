@@ -160,7 +160,11 @@ impl Rule {
         let mut checks: Vec<_> = settings.expand.iter().map(Check::expands).chain(checks).collect();
         let preset = settings.preset.as_deref().and_then(|name| preset::preset(name).ok());
         if preset.is_some() || !actions.is_empty() {
-            let filled = check::fill(&mut checks, preset);
+            let of_target = || match &settings.target.by {
+                TargetBy::Process(name) => Preset::of_program(name),
+                _ => None,
+            };
+            let filled = check::fill(&mut checks, preset.or_else(of_target));
             filled.unwrap_or_else(|reason| place.problem(Key("check"), reason));
         }
         let verify = settings.verify.resolve(place, &actions);

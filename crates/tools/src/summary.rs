@@ -117,6 +117,10 @@ fn actions(rule: &Rule, text: &mut String) {
             Action::RestartPod(_) => step(text, &["restart the pod in place"]),
             Action::Evict(_) => step(text, &["evict the pod"]),
         }
+        if action.restarts() {
+            // What follows is never performed.
+            return;
+        }
     }
 }
 
