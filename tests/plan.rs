@@ -337,7 +337,7 @@ fn a_replica_needs_a_handful_of_requests_whatever_the_numbers_are() {
         (300, 15, short, (8.0, 5.0, 1.5)),
         (1000, 10, long, (10.0, 5.0, 1.5)),
         (1000, 100, long, (10.0, 5.0, 1.5)),
-        (1000, 100, short, (8.0, 10.0, 2.5)),
+        (1000, 100, short, (8.0, 8.0, 2.3)),
     ] {
         let mut scenario = with_slots(reload(replicas), slots);
         scenario.policy.rollout.alive_for = Duration::ZERO;
