@@ -4,9 +4,9 @@
 //! volumes, and all of them are there and readable. It is also `no` while the target ends again and again
 //! (`application/crashes.rs`). Otherwise the evidence decides: `yes` for `verified`, `read-at-start` and `accepted`; `unknown` for
 //! `read`, `delivered` and `unread`, and for content that podnudge found at its start and could not date. In place of
-//! `yes` it is `unknown` while the volumes may have held content that no scan found, from a commit to its scan, and
-//! while a problem hides what runs (`ProblemKind::hides_what_runs`). It is also `unknown` as long as the rule has no action and the content is not
-//! known to run.
+//! `yes` it is `unknown` while the volumes may have held content that no scan found, from a commit or a write until its
+//! scan has ended, and while a problem hides what runs (`ProblemKind::hides_what_runs`). It is also `unknown` as long as
+//! the rule has no action and the content is not known to run.
 //!
 //! A rollout ends with its evidence. `rollout/verification.rs` knows what survival alone is worth after the action; a
 //! proof is worth more. The edge finds none while the signal is still pending (`process/signal.rs`). `volume/reads.rs`

@@ -291,9 +291,9 @@ impl Source {
         self.volumes.iter().any(|volume| volume.snapshot().is_some_and(|found| found.pauses))
     }
 
-    /// Whether a volume has had a commit that is still to be scanned.
-    pub(crate) fn has_unread_commit(&self) -> bool {
-        self.volumes.iter().any(Volume::has_unread_commit)
+    /// Whether a volume may have content that no scan has found yet.
+    pub(crate) fn may_have_new_content(&self) -> bool {
+        self.volumes.iter().any(Volume::may_have_new_content)
     }
 
     /// Whether a volume was missing at the last scan.

@@ -17,7 +17,7 @@ impl Rule {
             && self.intake.source().unreadable().is_none();
         let [commits, missed_by_watch, read_errors] = self.intake.source().counts();
         // The volumes changed unseen: the process that runs may have read something else. Or they have just changed.
-        let may_differ = self.intake.source().has_unread_commit()
+        let may_differ = self.intake.source().may_have_new_content()
             || (self.application.reads_volumes() && self.intake.source().has_gap_before(now.mono));
         let state = self.state(now);
         let reason = self.reason(now).or_else(|| self.intake.source().unreadable()).cloned();

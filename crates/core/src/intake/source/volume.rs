@@ -156,14 +156,14 @@ impl Volume {
         self.is_being_scanned
     }
 
-    /// Whether the watch has counted a commit since the last scan began.
-    pub(crate) fn has_unread_commit(&self) -> bool {
-        self.new_commits > 0
+    /// Whether something may have been written since the last scan began, or what it finds is not known yet.
+    pub(crate) fn may_have_new_content(&self) -> bool {
+        self.dirty || self.is_being_scanned
     }
 
     /// Whether the kubelet's commit has put a new content in place since the last scan began.
     pub(crate) fn has_committed(&self) -> bool {
-        self.has_unread_commit() && self.present == Some(true) && self.unreadable.is_none()
+        self.new_commits > 0 && self.present == Some(true) && self.unreadable.is_none()
     }
 
     /// Whether the scan found what one commit of the kubelet puts in place as a whole. Links to keys that
