@@ -188,7 +188,7 @@ fn the_hint_about_the_state_directory_is_given_only_without_one() {
         let options = [&["--on-start", "if-newer", "--url", "http://127.0.0.1:9/"], more];
         let agent = scene.nudge(&options.concat());
         let message = agent.last("baseline", "message");
-        assert!(message.starts_with("start time of the target unknown"), "{message}");
+        assert!(message.starts_with("no start time of a target is known"), "{message}");
         assert_eq!(agent.last("baseline", "hint").contains("state-dir"), wanted, "{more:?}");
         assert_not_in_sync(&agent);
     }

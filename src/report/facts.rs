@@ -241,8 +241,7 @@ fn baseline(basis: Basis, state_dir: Option<&Path>) -> Line {
             let hint =
                 "set state-dir to an emptyDir mount, so that a restart of podnudge misses nothing";
             let hint = state_dir.is_none().then(|| hint.to_owned());
-            let message =
-                "start time of the target unknown; assuming that it runs the content on disk";
+            let message = "no start time of a target is known; assuming that the application runs the content on disk";
             return Line { hint, ..Line::new("baseline", message) };
         }
     };

@@ -182,7 +182,7 @@ impl Preset {
     /// application's log.
     #[must_use]
     pub fn explain(&self, reason: Reason, log: impl FnOnce() -> String) -> Reason {
-        let Self { name, check, check_on_request, .. } = self;
+        let Self { name, check, .. } = self;
         if reason.hint.is_some() || !self.broken.starts_with("keeps the running configuration") {
             return reason;
         }
@@ -191,10 +191,7 @@ impl Preset {
             log()
         );
         if !check.is_empty() {
-            hint += "; a check by podnudge in the application's image finds this before the action";
-            if *check_on_request {
-                hint += ", with `--check=preset`";
-            }
+            hint += "; `check = \"preset\"` by podnudge in the application's image finds this before the action";
         }
         reason.hint(hint)
     }
