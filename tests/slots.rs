@@ -1236,13 +1236,9 @@ fn a_slot_is_offered_to_a_replica_that_waits_and_not_to_one_that_was_offered_it_
         let lease = stored(store, &format!("web-{n}")).as_ref().clone();
         lease.held_by(holder, DURATION * 9, UnixTime::default())
     };
-    let waiter = |holder: &str, token: &str, offered: Option<usize>| Waiter {
-        holder: holder.to_owned(),
-        token: token.to_owned(),
-        offered,
-    };
-    let crowded = held(&store, 1, "y").lined_up(waiter("before", "0000000100000001", Some(0)));
-    let crowded = crowded.lined_up(waiter("waits", "0000000200000001", None));
+    let before = Waiter { offered: Some(0), ..waiter("before", "0000000100000001") };
+    let crowded = held(&store, 1, "y").lined_up(before);
+    let crowded = crowded.lined_up(waiter("waits", "0000000200000001"));
     for lease in [held(&store, 0, "x"), crowded] {
         perform(&mut store, &lease.write()).unwrap();
     }
@@ -1260,6 +1256,248 @@ fn a_slot_is_offered_to_a_replica_that_waits_and_not_to_one_that_was_offered_it_
     one.slots.release();
     one.run(&mut store);
     assert_eq!(holders(&store), ["waits", "y"]);
+}
+
+fn waiter(holder: &str, token: &str) -> Waiter {
+    Waiter { holder: holder.to_owned(), token: token.to_owned(), offered: None }
+}
+
+fn write(store: &mut Store, lease: Lease) {
+    perform(store, &lease.write()).unwrap();
+}
+
+/// `web-1_u_r` waits in the line of the second Lease, behind `waits`. All but the free slots are held by others.
+fn in_line_at_the_second(count: u32, free: &[&str]) -> (Store, Replica, Waiter) {
+    let mut store = shipped(count);
+    for n in 0..count {
+        let name = format!("web-{n}");
+        if !free.contains(&name.as_str()) {
+            let lease = stored(&store, &name).as_ref().clone();
+            let lease = lease.held_by(&format!("x{n}"), DURATION * 9, UnixTime::default());
+            write(&mut store, lease);
+        }
+    }
+    let first = waiter("waits", "0000000100000001");
+    perform(&mut store, &LeaseRequest::LineUp("web-1".to_owned(), first)).unwrap();
+    let mut one = Replica::new("web-1_u_r", count, 1);
+    one.claim(A);
+    assert_eq!(one.watch(&store), "web-1");
+    let line_up = one.next_request();
+    one.slots.handle(one.now(), perform(&mut store, &line_up));
+    let LeaseRequest::LineUp(_, to) = line_up else { panic!("{line_up:?}") };
+    one.told(&store, "web-1");
+    (store, one, to)
+}
+
+/// The last in the line of the second Lease is offered the first slot.
+fn offer_the_first(store: &mut Store) {
+    let lease = stored(store, "web-1").as_ref().clone().offered(0);
+    write(store, lease);
+}
+
+fn pass_on(store: &mut Store, name: &str, to: &Waiter) {
+    let lease = stored(store, name).as_ref().clone();
+    write(store, lease.passed_on_to(to.clone(), DURATION, UnixTime::default()));
+}
+
+/// The last answer that it waits for says that another slot is on its way to it.
+#[test]
+fn a_replica_that_ends_while_a_slot_is_on_its_way_to_it_gives_that_back() {
+    let (mut store, mut one, to) = in_line_at_the_second(2, &[]);
+    offer_the_first(&mut store);
+    one.told(&store, "web-1");
+    one.slots.release();
+    one.play(ms(50), |request| perform(&mut store, request));
+    let mut played = 0;
+    while one.slots.is_busy(Moment(one.now)) && played < 100 {
+        if played == 1 {
+            pass_on(&mut store, "web-0", &to);
+        }
+        one.play(ms(100), |request| perform(&mut store, request));
+        played += 1;
+    }
+    if played < 2 {
+        pass_on(&mut store, "web-0", &to);
+    }
+    assert_eq!(holders(&store)[0], "", "it has ended, and has the slot");
+}
+
+/// The watch of the one that was offered a slot has ended before, or it needs no slot any more.
+#[test]
+fn an_offer_can_be_read_after_the_slot_in_whose_line_it_was_made_was_passed_on() {
+    for given_back in [false, true] {
+        let (mut store, mut one, to) = in_line_at_the_second(2, &[]);
+        one.slots.release();
+        offer_the_first(&mut store);
+        if given_back {
+            let lease = stored(&store, "web-1").as_ref().clone().left_by("waits");
+            write(&mut store, lease);
+            let lease = stored(&store, "web-1").as_ref().clone();
+            write(&mut store, lease.given_back(UnixTime::default()));
+        } else {
+            pass_on(&mut store, "web-1", &waiter("waits", "0000000100000001"));
+        }
+        pass_on(&mut store, "web-0", &to);
+        one.play(secs(5), |request| perform(&mut store, request));
+        assert_eq!(holders(&store)[0], "", "{given_back}");
+    }
+}
+
+/// It reads what failed at the same time.
+#[test]
+fn a_look_that_began_before_the_slot_has_arrived_does_not_end_the_wait_for_it() {
+    let (mut store, mut one, to) = in_line_at_the_second(3, &["web-2"]);
+    let take = loop {
+        let request = one.next_request();
+        if matches!(&request, LeaseRequest::Update(lease) if lease.name() == "web-2") {
+            break request;
+        }
+        one.slots.handle(one.now(), perform(&mut store, &request));
+    };
+    offer_the_first(&mut store);
+    one.told(&store, "web-1");
+    one.slots.handle(one.now(), perform(&mut store, &take));
+    let look = one.next_request();
+    assert!(matches!(&look, LeaseRequest::Read(name) if name == "web-0"), "{look:?}");
+    let answer = perform(&mut store, &look);
+    pass_on(&mut store, "web-0", &to);
+    one.now += ms(20);
+    one.slots.handle(one.now(), answer);
+    assert_eq!(one.holds().as_deref(), Some("web-2"));
+    one.slots.release();
+    one.play(secs(8), |request| perform(&mut store, request));
+    assert_eq!(holders(&store), ["", "x1", "waits"]);
+}
+
+impl Replica {
+    /// Plays with a watch, which tells at once, of whatever it wants to watch.
+    fn play_told(&mut self, store: &mut Store, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            let watched = self.slots.watched(Moment(self.now));
+            if let Some((name, is_new)) = watched.map(|(name, is_new)| (name.to_owned(), is_new)) {
+                if is_new {
+                    self.slots.watch_opened(Moment(self.now));
+                }
+                self.told(store, &name);
+            }
+            if let Some(request) = self.slots.next_request(self.now()) {
+                self.slots.handle(self.now(), perform(store, &request));
+            }
+            self.now += ms(10);
+        }
+    }
+}
+
+/// What the earlier process has written is still there.
+#[test]
+fn a_podnudge_that_was_restarted_while_it_was_in_a_line_is_offered_a_slot_as_well() {
+    let (mut store, one, to) = in_line_at_the_second(4, &[]);
+    let mut again = Replica::new("web-1_u_r", 4, 7);
+    again.now = one.now;
+    again.claim(A);
+    again.play_told(&mut store, secs(1));
+    let to = stored(&store, "web-1").entry_of(&to.holder).cloned().unwrap();
+    offer_the_first(&mut store);
+    again.play_told(&mut store, ms(20));
+    pass_on(&mut store, "web-0", &to);
+    again.play_told(&mut store, ms(500));
+    assert_eq!(again.holds().as_deref(), Some("web-0"), "{:?}", again.state());
+}
+
+/// If it needs no slot any more.
+#[test]
+fn what_a_podnudge_has_written_before_its_restart_is_removed() {
+    let (mut store, one, to) = in_line_at_the_second(2, &[]);
+    let mut again = Replica::new("web-1_u_r", 2, 7);
+    again.now = one.now;
+    again.play(secs(5), |request| perform(&mut store, request));
+    assert_eq!(stored(&store, "web-1").entry_of(&to.holder), None);
+}
+
+#[test]
+fn an_event_that_comes_late_does_not_hide_that_a_slot_is_to_be_given_back() {
+    let (mut store, mut one) = (shipped(1), Replica::new("a", 1, 1));
+    let old = stored(&store, "web-0");
+    one.claim(A);
+    one.watch(&store);
+    one.play(secs(1), |request| perform(&mut store, request));
+    one.told(&store, "web-0");
+    assert!(one.holds().is_some());
+    one.slots.release();
+    let back = one.next_request();
+    let next = waiter("c", "0000000100000001");
+    perform(&mut store, &LeaseRequest::LineUp("web-0".to_owned(), next)).unwrap();
+    let conflict = perform(&mut store, &back);
+    assert!(matches!(conflict, Err(ApiError::Conflict(_))), "{conflict:?}");
+    one.slots.handle(one.now(), conflict);
+    // The watch is late.
+    one.slots.watch_seen(Moment(one.now), Some(&old));
+    one.play(secs(5), |request| perform(&mut store, request));
+    assert_eq!(holders(&store), ["c"]);
+}
+
+/// It was passed on to a replica that has waited for too long to hold it without a request.
+#[test]
+fn a_slot_in_the_own_name_is_taken_although_others_line_up_and_the_watch_is_late() {
+    let (mut store, mut one) = (shipped(1), Replica::new("b", 1, 2));
+    let lease = stored(&store, "web-0").as_ref().clone();
+    write(&mut store, lease.held_by("a", DURATION * 9, UnixTime::default()));
+    one.claim(A);
+    one.watch(&store);
+    let line_up = one.next_request();
+    one.slots.handle(one.now(), perform(&mut store, &line_up));
+    let LeaseRequest::LineUp(_, to) = line_up else { panic!("{line_up:?}") };
+    one.told(&store, "web-0");
+    one.now += secs(10);
+    one.told(&store, "web-0");
+    pass_on(&mut store, "web-0", &to);
+    let (begin, mut events, mut sent) = (one.now, BTreeMap::new(), 0);
+    events.insert(one.now + ms(600), stored(&store, "web-0"));
+    let mut n = 0;
+    while one.holds().is_none() && one.now < begin + secs(10) {
+        if (one.now - begin).as_millis() % 400 == 390 {
+            n += 1;
+            let next = waiter(&format!("c{n}"), &format!("000000{n:02x}00000001"));
+            perform(&mut store, &LeaseRequest::LineUp("web-0".to_owned(), next)).unwrap();
+            events.insert(one.now + ms(600), stored(&store, "web-0"));
+        }
+        while let Some(event) = events.first_entry().filter(|event| *event.key() <= one.now) {
+            let lease = event.remove();
+            one.slots.watch_seen(Moment(one.now), Some(&lease));
+        }
+        if let Some(request) = one.slots.next_request(one.now()) {
+            sent += 1;
+            one.now += ms(10);
+            one.slots.handle(one.now(), perform(&mut store, &request));
+        } else {
+            one.now += ms(10);
+        }
+    }
+    let took = one.now - begin;
+    assert!(took < secs(3), "{sent} requests, {took:?}");
+}
+
+/// Such as 401 while the API server starts.
+#[test]
+fn a_replica_lines_up_again_after_that_was_refused_once() {
+    let (mut store, mut one) = (shipped(1), Replica::new("b", 1, 2));
+    let lease = stored(&store, "web-0").as_ref().clone();
+    write(&mut store, lease.held_by("a", LONGEST_LEASE * 9, UnixTime::default()));
+    one.claim(A);
+    one.watch(&store);
+    let line_up = one.next_request();
+    assert!(matches!(line_up, LeaseRequest::LineUp(..)));
+    one.slots.handle(one.now(), Err(refused((403, "Forbidden"))));
+    one.slots.release();
+    for digest in [A, B] {
+        one.play_told(&mut store, secs(600));
+        one.claim(digest);
+        one.play_told(&mut store, secs(600));
+        let is_in_line = stored(&store, "web-0").entry_of("b").is_some();
+        assert!(is_in_line, "it never lines up again");
+        one.slots.release();
+    }
 }
 
 /// Such as one that removes what it does not know.

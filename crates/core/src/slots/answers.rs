@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::in_flight::{InFlight, Purpose};
 use super::lease::Lease;
 use super::observed::By;
+use super::requests::ON_ITS_WAY;
 use super::view::Standing;
 use super::waiter::Waiter;
 use super::{Slots, SlotsSettings, View};
@@ -84,7 +85,9 @@ impl Slots {
 
     fn succeeded(&mut self, now: Moment, step: &Purpose, sent: Moment, lease: &Arc<Lease>) {
         let slot = step.slot();
-        let offered = self.place.line().filter(|_| self.place.offered_at().is_some());
+        let offered = self.place.line().filter(|_| {
+            self.place.offered_at().is_some_and(|since| sent >= since.after(ON_ITS_WAY))
+        });
         if matches!(step, Purpose::Read(_)) && offered == Some(slot) && self.leaves_line(slot) {
             // If it was passed on, it is in the own name now, and given back.
             self.place.left_line();
@@ -143,7 +146,9 @@ impl Slots {
         if matches!(step, Purpose::Offer(..) | Purpose::PassOn(..)) {
             self.offering.end();
         }
-        let is_told = self.watching.since(slot).is_some() && self.is_waiting();
+        // A slot in the own name is to be written now, and the watch may tell each state too late while others line up.
+        let is_own = self.views.get(slot).is_some_and(|view| view.is_own(now));
+        let is_told = self.watching.since(slot).is_some() && self.is_waiting() && !is_own;
         if let Some(view) = self.views.get_mut(slot) {
             if !is_told {
                 view.forget();

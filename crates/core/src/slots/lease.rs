@@ -190,19 +190,21 @@ impl Lease {
     }
 
     /// Held by this holder from now on, or renewed. Those that waited at another holder's time do not any more: they may be
-    /// gone.
+    /// gone. Who was offered another slot before this one was given back may not have read that yet.
     #[must_use]
     pub fn held_by(self, holder: &str, duration: Duration, now: UnixTime) -> Self {
         let is_renewed = self.holder.as_deref() == Some(holder);
-        let lease = if is_renewed { self } else { self.with_line(|_| false) };
+        let was_given_back = self.holder.is_none();
+        let stays = |next: &Waiter| was_given_back && next.offered.is_some();
+        let lease = if is_renewed { self } else { self.with_line(stays) };
         lease.written_for(holder, duration, now)
     }
 
-    /// Given back: nobody waits for it.
+    /// Given back: nobody waits for it. Who was offered another slot may not have read that yet.
     #[must_use]
     pub fn given_back(self, now: UnixTime) -> Self {
         let time = self.next_time(now);
-        let mut lease = self.with_line(|_| false);
+        let mut lease = self.with_line(|next| next.offered.is_some());
         lease.spec.insert("holderIdentity".to_owned(), "".into());
         lease.spec.insert("renewTime".to_owned(), time.into());
         Self { holder: None, ..lease }
@@ -212,8 +214,14 @@ impl Lease {
     #[must_use]
     pub fn passed_on_to(self, next: Waiter, duration: Duration, now: UnixTime) -> Self {
         let before = self.holder.clone();
-        let stays = |it: &Waiter| it.offered.is_none() && Some(&it.holder) != before.as_ref();
         let holder = next.holder.clone();
+        // Who was offered another slot while it waited behind the one that had this may not have read that yet.
+        let had = before.as_deref().and_then(|before| self.entry_of(before));
+        let had = had.map(|had| had.token.clone());
+        let stays = |it: &Waiter| {
+            Some(&it.holder) != before.as_ref()
+                && (it.offered.is_none() || Some(&it.token) > had.as_ref())
+        };
         self.with_line(stays).lined_up(next).written_for(&holder, duration, now)
     }
 

@@ -35,6 +35,14 @@ impl Slots {
             // What follows from the new home is seen when that is watched.
             return;
         }
+        let is_asked = self.in_flight.as_ref().is_some_and(InFlight::is_line_up);
+        if self.place.line().is_none()
+            && !is_asked
+            && let Some(entry) = lease.waiting().find(|next| next.holder == self.settings.holder)
+        {
+            // An earlier podnudge has written that, or a request that arrived late.
+            self.place.adopt(slot, entry.clone());
+        }
         if slot == self.place.home() {
             self.place.saw(now, before.as_deref(), lease);
             self.prepare_at = None;
@@ -50,7 +58,6 @@ impl Slots {
         let is_offered = self.place.offered_at().is_some() && !is_own;
         if self.place.line() == Some(slot) && (is_own || lined_up_at.is_none()) && !is_offered {
             // It was passed on, or somebody has removed that; or the request is still under way.
-            let is_asked = self.in_flight.as_ref().is_some_and(InFlight::is_line_up);
             if !is_asked {
                 self.place.left_line();
             }

@@ -111,10 +111,10 @@ impl Place {
         }
     }
 
-    /// A wait for a slot begins. Without a watch that tells already how it stands at `watched`, the first look comes after a
-    /// random time: many replicas may want a slot at the same moment.
+    /// A wait for a slot begins, whatever was refused before. Without a watch that tells already how it stands at
+    /// `watched`, the first look comes after a random time: many replicas may want a slot at the same moment.
     pub(super) fn begin(&mut self, now: Moment, watched: Option<usize>) {
-        (self.chosen, self.has_waited, self.removals) = (None, false, 0);
+        (self.chosen, self.has_waited, self.removals, self.is_line_kept) = (None, false, 0, true);
         self.window.begin();
         // As long as it may be in a line somewhere, it waits there.
         if self.line.is_none() {
@@ -171,6 +171,11 @@ impl Place {
         let next = Waiter { holder: holder.to_owned(), token, offered: None };
         self.line = Some(Line::new(now, self.home, next.clone()));
         next
+    }
+
+    /// Waits in this line by an old request: a slot that is passed on by that is renewed before it is held.
+    pub(super) fn adopt(&mut self, slot: usize, entry: Waiter) {
+        self.line = Some(Line::new(Moment::default(), slot, entry));
     }
 
     /// The slot in whose line this replica may be.

@@ -12,7 +12,7 @@ use super::{Lease, LeaseRequest, Slots, SlotsSettings};
 use crate::clock::{Moment, Now};
 
 /// How long after it was announced a slot has been passed on.
-const ON_ITS_WAY: Duration = Duration::from_secs(2);
+pub(super) const ON_ITS_WAY: Duration = Duration::from_secs(2);
 /// A Lease that was seen within this time need not be read before it is given back.
 const FRESH: Duration = Duration::from_millis(20);
 
@@ -80,7 +80,7 @@ impl Slots {
     /// request. The end of podnudge waits for that, and for no look at a Lease that it does not need any more.
     #[must_use]
     pub fn is_busy(&self, now: Moment) -> bool {
-        let leaves = self.leave(now).is_some_and(|(at, _)| at <= now);
+        let leaves = self.leave(now).is_some();
         let owes = self.wanted.is_none() && (leaves || self.left_over(now, None).is_some());
         let writes = self.in_flight.as_ref().is_some_and(|it| it.step.is_write());
         writes || (owes && !self.contact.is_failing()) || self.is_telling()
@@ -107,6 +107,10 @@ impl Slots {
     fn due_for_slot(&self, now: Moment) -> Option<(Moment, Purpose)> {
         let entitled = self.wanted.filter(|_| !self.halting.is_halted());
         let held = self.held.filter(|_| entitled.is_some());
+        if let Some((at, step)) = self.leave(now).filter(|(at, _)| *at <= now) {
+            // A slot elsewhere may be on its way.
+            return Some((at, step));
+        }
         if let Some(slot) = self.left_over(now, held.map(|held| held.slot)) {
             let takes = entitled.is_some() && held.is_none();
             let step = if takes { self.take(now, slot) } else { self.give_back(now, slot) };

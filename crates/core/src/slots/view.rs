@@ -76,7 +76,9 @@ impl View {
         // An answer may take longer than `LATE`.
         let was_seen_since = asked.is_some_and(|asked| self.was_seen_after(asked));
         let is_late = was_seen_since || now.since(self.seen_last) < LATE;
+        // Also where it is to be read again: what the watch tells late says nothing of its present state.
         let known = self.lease.as_ref().map(|known| known.version());
+        let known = known.or(self.seen.as_ref().map(|(version, _)| version.as_str()));
         if is_late && known.is_some_and(|known| is_older(lease.version(), known)) {
             return false;
         }
