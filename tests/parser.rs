@@ -142,12 +142,14 @@ fn a_parser_that_does_not_end_delays_other_rules_for_a_limited_time() {
 #[test]
 fn content_that_waits_for_the_check_of_another_rule_is_no_baseline_after_a_restart() {
     let mut scene = Scene::new(podnudge());
-    scene.signal_the_parser(400_000, Signal::SIGSTOP);
+    let parser = scene.signal_the_parser(400_000, Signal::SIGSTOP);
     scene.other.write(&payload(&[("a.yaml", "1")]));
     wait_until("it is recorded", || {
         scene.folder.path().join("..podnudge-checks.other.json").exists()
     });
     scene.agent.kill();
+    // Stopped, it does not notice that podnudge has ended.
+    kill(Pid::from_raw(parser), Signal::SIGKILL).unwrap();
     scene.agent = start(scene.folder.path(), podnudge());
     wait_until("it is applied", || scene.applications[1].reloads() == ["1"]);
     assert_eq!(scene.agent.count("baseline"), 0);
