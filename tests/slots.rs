@@ -1240,17 +1240,13 @@ fn a_slot_is_offered_to_a_replica_that_waits_and_not_to_one_that_was_offered_it_
     let crowded = held(&store, 1, "y").lined_up(before);
     let crowded = crowded.lined_up(waiter("waits", "0000000200000001"));
     for lease in [held(&store, 0, "x"), crowded] {
-        perform(&mut store, &lease.write()).unwrap();
+        write(&mut store, lease);
     }
     let mut one = Replica::new("web-0_u_r", 2, 1);
     one.claim(A);
     one.watch(&store);
-    let line_up = one.next_request();
-    one.slots.handle(one.now(), perform(&mut store, &line_up));
-    let LeaseRequest::LineUp(_, to) = line_up else { panic!("{line_up:?}") };
-    let passed_on = stored(&store, "web-0").as_ref().clone();
-    let passed_on = passed_on.passed_on_to(to, DURATION, UnixTime::default());
-    perform(&mut store, &passed_on.write()).unwrap();
+    let to = one.line_up(&mut store);
+    pass_on(&mut store, "web-0", &to);
     one.told(&store, "web-0");
     assert_eq!(one.holds().as_deref(), Some("web-0"));
     one.slots.release();
@@ -1282,11 +1278,19 @@ fn in_line_at_the_second(count: u32, free: &[&str]) -> (Store, Replica, Waiter) 
     let mut one = Replica::new("web-1_u_r", count, 1);
     one.claim(A);
     assert_eq!(one.watch(&store), "web-1");
-    let line_up = one.next_request();
-    one.slots.handle(one.now(), perform(&mut store, &line_up));
-    let LeaseRequest::LineUp(_, to) = line_up else { panic!("{line_up:?}") };
+    let to = one.line_up(&mut store);
     one.told(&store, "web-1");
     (store, one, to)
+}
+
+/// `b` watches the only Lease, which `a` holds for long.
+fn watching_a_slot_of_another() -> (Store, Replica) {
+    let (mut store, mut one) = (shipped(1), Replica::new("b", 1, 2));
+    let lease = stored(&store, "web-0").as_ref().clone();
+    write(&mut store, lease.held_by("a", LONGEST_LEASE * 9, UnixTime::default()));
+    one.claim(A);
+    one.watch(&store);
+    (store, one)
 }
 
 /// The last in the line of the second Lease is offered the first slot.
@@ -1370,6 +1374,14 @@ fn a_look_that_began_before_the_slot_has_arrived_does_not_end_the_wait_for_it() 
 }
 
 impl Replica {
+    /// Lines up by its next request. Returns what that says.
+    fn line_up(&mut self, store: &mut Store) -> Waiter {
+        let line_up = self.next_request();
+        self.slots.handle(self.now(), perform(store, &line_up));
+        let LeaseRequest::LineUp(_, waiter) = line_up else { panic!("{line_up:?}") };
+        waiter
+    }
+
     /// Plays with a watch, which tells at once, of whatever it wants to watch.
     fn play_told(&mut self, store: &mut Store, time: Duration) {
         let end = self.now + time;
@@ -1440,14 +1452,8 @@ fn an_event_that_comes_late_does_not_hide_that_a_slot_is_to_be_given_back() {
 /// It was passed on to a replica that has waited for too long to hold it without a request.
 #[test]
 fn a_slot_in_the_own_name_is_taken_although_others_line_up_and_the_watch_is_late() {
-    let (mut store, mut one) = (shipped(1), Replica::new("b", 1, 2));
-    let lease = stored(&store, "web-0").as_ref().clone();
-    write(&mut store, lease.held_by("a", DURATION * 9, UnixTime::default()));
-    one.claim(A);
-    one.watch(&store);
-    let line_up = one.next_request();
-    one.slots.handle(one.now(), perform(&mut store, &line_up));
-    let LeaseRequest::LineUp(_, to) = line_up else { panic!("{line_up:?}") };
+    let (mut store, mut one) = watching_a_slot_of_another();
+    let to = one.line_up(&mut store);
     one.told(&store, "web-0");
     one.now += secs(10);
     one.told(&store, "web-0");
@@ -1481,11 +1487,7 @@ fn a_slot_in_the_own_name_is_taken_although_others_line_up_and_the_watch_is_late
 /// Such as 401 while the API server starts.
 #[test]
 fn a_replica_lines_up_again_after_that_was_refused_once() {
-    let (mut store, mut one) = (shipped(1), Replica::new("b", 1, 2));
-    let lease = stored(&store, "web-0").as_ref().clone();
-    write(&mut store, lease.held_by("a", LONGEST_LEASE * 9, UnixTime::default()));
-    one.claim(A);
-    one.watch(&store);
+    let (mut store, mut one) = watching_a_slot_of_another();
     let line_up = one.next_request();
     assert!(matches!(line_up, LeaseRequest::LineUp(..)));
     one.slots.handle(one.now(), Err(refused((403, "Forbidden"))));

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::in_flight::{InFlight, Purpose};
 use super::lease::Lease;
 use super::observed::By;
-use super::requests::ON_ITS_WAY;
 use super::view::Standing;
 use super::waiter::Waiter;
 use super::{Slots, SlotsSettings, View};
@@ -85,9 +84,8 @@ impl Slots {
 
     fn succeeded(&mut self, now: Moment, step: &Purpose, sent: Moment, lease: &Arc<Lease>) {
         let slot = step.slot();
-        let offered = self.place.line().filter(|_| {
-            self.place.offered_at().is_some_and(|since| sent >= since.after(ON_ITS_WAY))
-        });
+        let has_arrived = self.place.arrives_by().is_some_and(|by| sent >= by);
+        let offered = self.place.line().filter(|_| has_arrived);
         if matches!(step, Purpose::Read(_)) && offered == Some(slot) && self.leaves_line(slot) {
             // If it was passed on, it is in the own name now, and given back.
             self.place.left_line();

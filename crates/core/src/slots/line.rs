@@ -1,8 +1,13 @@
 //! A request to line up, which may be answered by a pass, or by the offer of another slot. Pure.
 
+use std::time::Duration;
+
 use super::lease::Lease;
 use super::waiter::Waiter;
 use crate::clock::Moment;
+
+/// How long after it was announced a slot has been passed on.
+const ON_ITS_WAY: Duration = Duration::from_secs(2);
 
 /// A request to line up at the Lease of a slot.
 #[derive(Debug, Clone)]
@@ -24,8 +29,9 @@ impl Line {
         self.slot
     }
 
-    pub(super) fn offered_at(&self) -> Option<Moment> {
-        self.offered_at
+    /// By when the slot that it is offered has been passed on.
+    pub(super) fn arrives_by(&self) -> Option<Moment> {
+        self.offered_at.map(|since| since.after(ON_ITS_WAY))
     }
 
     /// When it was sent, if the Lease of this slot says that it waits there, or did.

@@ -55,12 +55,11 @@ impl Slots {
         if !is_own {
             self.lose_if_held(now, slot, lease);
         }
-        let is_offered = self.place.offered_at().is_some() && !is_own;
-        if self.place.line() == Some(slot) && (is_own || lined_up_at.is_none()) && !is_offered {
-            // It was passed on, or somebody has removed that; or the request is still under way.
-            if !is_asked {
-                self.place.left_line();
-            }
+        let is_offered = self.place.arrives_by().is_some() && !is_own;
+        let has_left = self.place.line() == Some(slot) && (is_own || lined_up_at.is_none());
+        // Unless the request is still under way, it was passed on, or somebody has removed that.
+        if has_left && !is_offered && !is_asked {
+            self.place.left_line();
         }
         let passed_on = lined_up_at.filter(|_| is_own && self.is_waiting());
         if let Some(sent) = passed_on {

@@ -198,9 +198,9 @@ impl Place {
         true
     }
 
-    /// Since when it is about to be passed on a slot.
-    pub(super) fn offered_at(&self) -> Option<Moment> {
-        self.line.as_ref()?.offered_at()
+    /// By when the slot that it is offered has been passed on.
+    pub(super) fn arrives_by(&self) -> Option<Moment> {
+        self.line.as_ref()?.arrives_by()
     }
 
     /// The slots at which others may wait, the most likely first.

@@ -11,8 +11,6 @@ use super::place::Home;
 use super::{Lease, LeaseRequest, Slots, SlotsSettings};
 use crate::clock::{Moment, Now};
 
-/// How long after it was announced a slot has been passed on.
-pub(super) const ON_ITS_WAY: Duration = Duration::from_secs(2);
 /// A Lease that was seen within this time need not be read before it is given back.
 const FRESH: Duration = Duration::from_millis(20);
 
@@ -107,9 +105,10 @@ impl Slots {
     fn due_for_slot(&self, now: Moment) -> Option<(Moment, Purpose)> {
         let entitled = self.wanted.filter(|_| !self.halting.is_halted());
         let held = self.held.filter(|_| entitled.is_some());
-        if let Some((at, step)) = self.leave(now).filter(|(at, _)| *at <= now) {
+        let leave = self.leave(now);
+        if leave.as_ref().is_some_and(|(at, _)| *at <= now) {
             // A slot elsewhere may be on its way.
-            return Some((at, step));
+            return leave;
         }
         if let Some(slot) = self.left_over(now, held.map(|held| held.slot)) {
             let takes = entitled.is_some() && held.is_none();
@@ -134,7 +133,7 @@ impl Slots {
                 })
             }
         };
-        step.into_iter().chain(self.leave(now)).min_by_key(|(at, _)| *at)
+        step.into_iter().chain(leave).min_by_key(|(at, _)| *at)
     }
 
     /// The slot besides the held one that is in the own name: an earlier request may have taken it, an earlier podnudge has
@@ -147,9 +146,9 @@ impl Slots {
     /// How it leaves the line in which it need not wait any more, and when.
     fn leave(&self, now: Moment) -> Option<(Moment, Purpose)> {
         let slot = self.place.line().filter(|slot| self.leaves_line(*slot))?;
-        Some(match self.place.offered_at() {
+        Some(match self.place.arrives_by() {
             // What is on its way cannot be refused: it is given back.
-            Some(since) => (since.after(ON_ITS_WAY), Purpose::Read(slot)),
+            Some(at) => (at, Purpose::Read(slot)),
             None => (now, self.write(slot, Purpose::Leave)),
         })
     }
