@@ -2,7 +2,8 @@
 //! (`floor`) is a process that only waits for the event, hashes the files and sends the signal.
 //! Both run alternately as separate processes on the same volume, so that other load affects both;
 //! the result is the ratio of their medians. Other builds of podnudge, given as arguments, are
-//! measured in the same rotation. Needs root, for a pid namespace.
+//! measured in the same rotation. A process of the lowest priority keeps each CPU awake: to wake one takes up to 150 µs
+//! in a virtual machine, at random, in the floor and in podnudge. Needs root, for a pid namespace.
 //!
 //! ```text
 //! cargo bench --bench latency
@@ -86,6 +87,7 @@ fn in_namespace(others: &[String]) {
 fn compare(others: &[String]) {
     fs::write("/proc/self/comm", NAME).unwrap();
     let arrivals = arrivals();
+    let _awake = keep_awake();
     let binaries =
         [env!("CARGO_BIN_EXE_podnudge")].into_iter().chain(others.iter().map(String::as_str));
     let binaries: Vec<&str> = binaries.collect();
@@ -121,6 +123,20 @@ fn compare(others: &[String]) {
             );
         }
     }
+}
+
+/// Keeps each CPU busy whenever nothing else wants it (`SCHED_IDLE`, sched(7)).
+fn keep_awake() -> Vec<Ends> {
+    let cpus = thread::available_parallelism().unwrap().get();
+    let spin = |cpu: usize| {
+        Command::new("taskset")
+            .args(["--cpu-list", &cpu.to_string(), "chrt", "--idle", "0"])
+            .args(["sh", "-c", "while :; do :; done"])
+            .spawn()
+    };
+    (0..cpus)
+        .map(|cpu| Ends(spin(cpu).expect("taskset is installed (package util-linux)")))
+        .collect()
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

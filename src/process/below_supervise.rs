@@ -6,7 +6,8 @@ use nix::sys::signal::Signal;
 
 use super::Identity;
 use super::find::TargetProcess;
-use super::proc::{self, contains, mask};
+use super::proc::{self, contains};
+use super::texts::parse_mask;
 use podnudge_config::SignalAction;
 use podnudge_supervise::marks::{REQUEST, is_supervisor};
 
@@ -83,5 +84,5 @@ fn read(pid: i32) -> Option<TargetProcess> {
 /// process can have its name.
 fn takes_requests(pid: i32) -> bool {
     let status = proc::status(pid).ok().flatten().unwrap_or_default();
-    mask(&status, "SigBlk:").is_some_and(|mask| contains(mask, REQUEST))
+    parse_mask(&status, "SigBlk:").is_some_and(|mask| contains(mask, REQUEST))
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use super::Identity;
-use super::proc::{self, contains, mask};
+use super::proc::{self, contains};
 use super::sigwait::{Taker, is_init, taker};
 use super::starter::is_foreign_supervisor;
-use podnudge_core::reason::Reason;
+use super::texts::{parse_mask, parse_name};
 
 /// A process without a handler that is younger than this may still be starting.
 pub(super) const STARTUP_TIME: Duration = Duration::from_secs(10);
@@ -46,26 +46,21 @@ pub(super) enum Effect {
     Nothing,
 }
 
-/// How a process treats a signal; `None` if it has ended.
-///
-/// # Errors
-/// If `/proc` cannot be read.
-pub(super) fn handling(process: Identity, signal: Signal) -> Result<Option<Handling>, Reason> {
-    let Some(status) = proc::status(process.pid)? else { return Ok(None) };
-    let comm = status.lines().find_map(|line| line.strip_prefix("Name:\t")).unwrap_or_default();
-    if is_foreign_supervisor(comm, process.pid) {
-        return Ok(Some(Handling::Supervisor));
+/// How a process with this `/proc/PID/status` treats a signal.
+pub(super) fn handling(status: &str, process: Identity, signal: Signal) -> Handling {
+    if is_foreign_supervisor(parse_name(status), process.pid) {
+        return Handling::Supervisor;
     }
-    let has = |field: &str| mask(&status, field).is_some_and(|mask| contains(mask, signal));
-    let caught = mask(&status, "SigCgt:").unwrap_or_default();
+    let has = |field: &str| parse_mask(status, field).is_some_and(|mask| contains(mask, signal));
+    let caught = parse_mask(status, "SigCgt:").unwrap_or_default();
     let is_caught = contains(caught, signal);
     let has_exit_trap = is_caught && is_bash_with_exit_trap(process.pid, caught, signal);
     if is_caught && !has_exit_trap {
-        let is_init = is_init(process.pid, caught, &status);
-        return Ok(Some(if is_init { Handling::Init } else { Handling::Taken }));
+        let is_init = is_init(process.pid, caught, status);
+        return if is_init { Handling::Init } else { Handling::Taken };
     }
     let effect = if has("SigIgn:") { Effect::Nothing } else { Effect::End };
-    Ok(Some(match taker(process.pid, signal) {
+    match taker(process.pid, signal) {
         Taker::Process => Handling::Taken,
         Taker::Init => Handling::Init,
         _ if has("SigBlk:") => Handling::Blocked,
@@ -73,7 +68,7 @@ pub(super) fn handling(process: Identity, signal: Signal) -> Result<Option<Handl
         Taker::Nobody if has_exit_trap => Handling::ExitTrap,
         Taker::Nobody => Handling::Untaken(effect),
         Taker::Unreadable => Handling::Unreadable(effect),
-    }))
+    }
 }
 
 /// Bash with a trap for `EXIT` handles these signals in order to run the trap, unless they were ignored at

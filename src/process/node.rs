@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::proc::{read_proc_file, read_process_file, stat};
 use super::select::in_pod::{OwnPod, Pod};
+use super::texts::lossy;
 use crate::volume::mounts::{self, Mount};
 use podnudge_core::reason::Reason;
 
@@ -17,9 +18,8 @@ pub(super) fn own_pod_on_node() -> Option<OwnPod> {
     if !is_host_namespace() {
         return None;
     }
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    let own = read_proc_file("/proc/self/cgroup").map(text).unwrap_or_default();
-    let first = read_process_file(1, "cgroup").ok().flatten().map(text).unwrap_or_default();
+    let own = read_proc_file("/proc/self/cgroup").map(lossy).unwrap_or_default();
+    let first = read_process_file(1, "cgroup").ok().flatten().map(lossy).unwrap_or_default();
     let mounted = mounts::pod_uid(&own_mounts());
     Some(OwnPod::new(&own, &first, mounted))
 }

@@ -20,19 +20,12 @@ pub(super) use podnudge_supervise::proc::{
 
 /// `/proc/PID/status`; `None` if there is no such process.
 pub(super) fn status(pid: i32) -> Result<Option<String>, Reason> {
-    let text = read_process_file(pid, "status")?;
-    Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
+    Ok(read_process_file(pid, "status")?.map(texts::lossy))
 }
 
 /// Whether a mask of signals contains this one.
 pub(super) fn contains(mask: u64, signal: Signal) -> bool {
     mask >> (signal as u32 - 1) & 1 == 1
-}
-
-/// A mask in `/proc/PID/status`: hexadecimal, bit 0 for signal 1 or capability 0.
-pub(super) fn mask(status: &str, field: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
-    u64::from_str_radix(line.trim(), 16).ok()
 }
 
 /// The time since the process started.
@@ -75,8 +68,7 @@ pub(super) fn container(pid: i32) -> Result<Option<String>, Reason> {
 
 /// `/proc/PID/cgroup`; `None` if the process has ended.
 pub(super) fn cgroup(pid: i32) -> Result<Option<String>, Reason> {
-    let text = read_process_file(pid, "cgroup")?;
-    Ok(text.map(|text| String::from_utf8_lossy(&text).into_owned()))
+    Ok(read_process_file(pid, "cgroup")?.map(texts::lossy))
 }
 
 /// Reads a pidfile; white space around the pid is ignored.

@@ -17,8 +17,9 @@ use super::Identity;
 use super::exit_watch::{self, ExitWatch};
 use super::find::TargetProcess;
 use super::handling::{Effect, Handling, handling, is_young};
-use super::proc::{self, contains, mask};
+use super::proc::{self, contains};
 use super::sigwait::describe_threads;
+use super::texts::parse_mask;
 use podnudge_config::SignalAction;
 use podnudge_core::reason::Reason;
 use podnudge_supervise::pidfd::{self, NotOpened};
@@ -175,7 +176,7 @@ impl Ready<'_> {
 #[must_use]
 pub fn pending(identity: Identity, signal: Signal) -> Option<Reason> {
     let status = proc::status(identity.pid).ok().flatten()?;
-    let is_pending = mask(&status, "ShdPnd:").is_some_and(|mask| contains(mask, signal));
+    let is_pending = parse_mask(&status, "ShdPnd:").is_some_and(|mask| contains(mask, signal));
     if !is_pending {
         return None;
     }
@@ -217,7 +218,8 @@ pub fn send_to_own_group(leader: Pid, signal: GroupSignal) {
 /// the signal nothing would happen. A blocked signal is checked again later.
 fn check_handled(chosen: &TargetProcess, signal: Signal) -> Result<(), SendError> {
     let name = &chosen.name;
-    let handling = handling(chosen.identity, signal).map_err(SendError::Failed)?;
+    let status = chosen.pin.status(chosen.identity.pid).map_err(SendError::Failed)?;
+    let handling = status.map(|status| handling(&status, chosen.identity, signal));
     let allow = "allow-unhandled = true sends the signal anyway";
     let seen = || describe_threads(chosen.identity.pid, signal);
     let effect = match handling.ok_or_else(|| gone(chosen))? {
@@ -306,7 +308,7 @@ fn not_permitted(chosen: &TargetProcess, target: u32) -> Reason {
         chosen.name
     ));
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let can_kill = mask(&status, "CapEff:").is_some_and(|mask| mask >> CAP_KILL & 1 == 1);
+    let can_kill = parse_mask(&status, "CapEff:").is_some_and(|mask| mask >> CAP_KILL & 1 == 1);
     match (own, can_kill) {
         (_, true) => reason.hint("a security module of the node (AppArmor, SELinux) refuses it; see its log"),
         (0, false) => reason.hint(format!(

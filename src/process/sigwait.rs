@@ -13,7 +13,8 @@ use std::path::Path;
 use nix::libc::SYS_rt_sigtimedwait;
 use nix::sys::signal::Signal;
 
-use super::proc::{contains, mask};
+use super::proc::contains;
+use super::texts::parse_mask;
 
 /// A process with a single thread that waits for more signals than this is an init, such as tini: it
 /// passes them on to its child, which may end.
@@ -103,7 +104,7 @@ impl Thread {
         let status = fs::read(task.join("status")).unwrap_or_default();
         let status = String::from_utf8_lossy(&status);
         Self {
-            blocked: mask(&status, "SigBlk:").unwrap_or_default(),
+            blocked: parse_mask(&status, "SigBlk:").unwrap_or_default(),
             waited: Waited::read(task, process),
         }
     }
@@ -180,5 +181,5 @@ fn read_set(process: &str, address: u64) -> Option<u64> {
 fn has_signalfd(pid: i32, signal: Signal) -> bool {
     let files = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     let mut infos = files.filter_map(|file| fs::read_to_string(file.path()).ok());
-    infos.any(|info| mask(&info, "sigmask:").is_some_and(|mask| contains(mask, signal)))
+    infos.any(|info| parse_mask(&info, "sigmask:").is_some_and(|mask| contains(mask, signal)))
 }

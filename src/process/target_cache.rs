@@ -2,19 +2,20 @@
 //! checks that this one process is unchanged, and searches for others afterwards.
 //!
 //! Reads `/proc/PID` of the one process; changes nothing. Only a target of exactly one process is
-//! cached. No descriptor is kept open: the start time shows whether the pid was reused.
+//! cached. Its pidfd is kept open (`pin.rs`): it shows whether the process has ended and its pid was reused.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::pin::Pin;
 use super::proc;
 use super::select::{COMM_LENGTH, Process};
+use super::{ProcessState, process_state, texts};
 use podnudge_config::{Rule, Target, TargetBy};
 use podnudge_core::reason::Reason;
 
 /// Each rule's name and its target.
 #[derive(Debug, Default)]
-pub(super) struct TargetCache(Mutex<Vec<(String, Process)>>);
+pub(super) struct TargetCache(Mutex<Vec<(String, Process, Pin)>>);
 
 impl TargetCache {
     /// Stores the result of a search. Anything but exactly one process empties the rule's entry.
@@ -26,29 +27,31 @@ impl TargetCache {
             _ => None,
         };
         self.take(rule);
-        self.all().extend(kept.map(|process| (rule.name.clone(), process)));
+        let pinned = kept.and_then(|process| Some((Pin::open(process.identity).ok()?, process)));
+        self.all().extend(pinned.map(|(pin, process)| (rule.name.clone(), process, pin)));
     }
 
     /// Removes and returns the rule's target, if it still runs and matches the rule as before. Its
     /// container and mounts are not compared: they only change with the process.
     pub(super) fn take_unchanged(&self, rule: &Rule) -> Option<(Process, Pin)> {
-        let process = self.take(rule)?;
-        let pin = Pin::open(process.identity.pid);
+        let (process, mut pin) = self.take(rule)?;
         // Without a readable `/proc` entry it cannot be called unchanged.
-        is_unchanged(&process, &rule.settings.target).unwrap_or(false).then_some((process, pin))
+        let is_same = is_unchanged(&process, &mut pin, &rule.settings.target).unwrap_or(false);
+        is_same.then_some((process, pin))
     }
 
     pub(super) fn forget_all(&self) {
         self.all().clear();
     }
 
-    fn take(&self, rule: &Rule) -> Option<Process> {
+    fn take(&self, rule: &Rule) -> Option<(Process, Pin)> {
         let mut all = self.all();
-        let place = all.iter().position(|(name, _)| *name == rule.name)?;
-        Some(all.swap_remove(place).1)
+        let place = all.iter().position(|(name, ..)| *name == rule.name)?;
+        let (_, process, pin) = all.swap_remove(place);
+        Some((process, pin))
     }
 
-    fn all(&self) -> MutexGuard<'_, Vec<(String, Process)>> {
+    fn all(&self) -> MutexGuard<'_, Vec<(String, Process, Pin)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -73,20 +76,22 @@ fn with_arguments(process: &Process, target: &Target) -> Option<Process> {
     Some(process)
 }
 
-fn is_unchanged(process: &Process, target: &Target) -> Result<bool, Reason> {
+fn is_unchanged(process: &Process, pin: &mut Pin, target: &Target) -> Result<bool, Reason> {
     let pid = process.identity.pid;
-    let Some(stat) = proc::stat(pid)? else { return Ok(false) };
-    let is_same = stat.start_ticks == process.identity.start_ticks
-        && !stat.is_dead
-        && stat.comm == process.comm
-        && stat.parent == process.parent;
+    let Some(status) = pin.read_status(pid)? else { return Ok(false) };
+    // Looked at after the reading, so that it is the status of this process and not of one with the same pid.
+    let still_runs = match pin.look() {
+        Some((_, has_ended)) => !has_ended,
+        None => process_state(process.identity) == ProcessState::Running,
+    };
+    let is_same = still_runs
+        && texts::parse_name(&status) == process.comm
+        && texts::parse_parent(&status) == Some(process.parent)
+        && (target.uid.is_none() || texts::parse_uid(&status) == process.uid);
     if !is_same || (process.exe.is_some() && proc::exe(pid) != process.exe) {
         return Ok(false);
     }
-    let has_same_arguments =
-        name_identifies_program(&target.by) || proc::arguments(pid)? == process.arguments;
-    let has_same_uid = target.uid.is_none() || proc::uid(pid)? == process.uid;
-    Ok(has_same_arguments && has_same_uid)
+    Ok(name_identifies_program(&target.by) || proc::arguments(pid)? == process.arguments)
 }
 
 #[cfg(test)]
@@ -169,21 +174,24 @@ mod tests {
             uid: Some(0),
             ..with_arguments(&process, &by_arguments.settings.target).expect("it runs")
         };
-        assert_eq!(is_unchanged(&found, &by_arguments.settings.target), Ok(true));
+        let mut pin = Pin::open(found.identity).expect("it runs");
+        let compare = |process: &Process, pin: Option<&mut Pin>| {
+            let target = &by_arguments.settings.target;
+            is_unchanged(process, pin.unwrap_or(&mut Pin::default()), target)
+        };
+        assert_eq!(compare(&found, Some(&mut pin)), Ok(true));
+        assert_eq!(compare(&found, None), Ok(true));
         let identity = Identity { start_ticks: 1, ..found.identity };
+        assert_eq!(compare(&Process { identity, ..found.clone() }, None), Ok(false));
         for changed in [
-            Process { identity, ..found.clone() },
             Process { parent: 1, ..found.clone() },
             Process { comm: "app".to_owned(), ..found.clone() },
             Process { arguments: vec!["sleep".to_owned()], ..found.clone() },
             Process { exe: Some("/bin/app".into()), ..found.clone() },
             Process { uid: Some(101), ..found.clone() },
         ] {
-            assert_eq!(
-                is_unchanged(&changed, &by_arguments.settings.target),
-                Ok(false),
-                "{changed:?}"
-            );
+            assert_eq!(compare(&changed, Some(&mut pin)), Ok(false), "{changed:?}");
+            assert_eq!(compare(&changed, None), Ok(false), "{changed:?}");
         }
         child.kill().expect("it can be killed");
         child.wait().expect("it can be reaped");

@@ -103,7 +103,8 @@ fn member(context: &Context, process: &Process, signal: Signal) -> Result<Option
     let stat = proc::stat(process.identity.pid)?;
     let is_same = |stat: &ProcessStat| stat.start_ticks == process.identity.start_ticks;
     let Some(stat) = stat.filter(is_same) else { return Ok(None) };
-    let Some(handling) = handling(process.identity, signal)? else { return Ok(None) };
+    let Some(status) = proc::status(process.identity.pid)? else { return Ok(None) };
+    let handling = handling(&status, process.identity, signal);
     if handling == Handling::Taken {
         context.takers.record(process, signal);
     }

@@ -1,6 +1,5 @@
 //! Fuzzes the readers of `/proc` and of pidfiles (`src/process/`).
 
-use super::proc;
 use super::sigwait::{self, SystemCall};
 use super::{select, texts};
 use crate::fuzz::{Target, assert_harmless, fuzz, text};
@@ -17,7 +16,10 @@ fn the_masks_of_a_status_are_those_of_their_lines() {
         let status = text(input);
         let mut seen = String::new();
         for field in ["SigCgt:", "SigBlk:", "CapEff:", "sigmask:"] {
-            let mask = proc::mask(&status, field);
+            let mask = texts::parse_mask(&status, field);
+            let line = status.lines().find_map(|line| line.strip_prefix(field));
+            let of_line = line.and_then(|line| u64::from_str_radix(line.trim(), 16).ok());
+            assert_eq!(mask, of_line);
             if let Some(mask) = mask {
                 let shown = [format!("{mask:x}"), format!("{mask:016x}")];
                 let is_shown = |line: &str| {
@@ -25,8 +27,7 @@ fn the_masks_of_a_status_are_those_of_their_lines() {
                     let line = line.trim_start_matches('0').to_owned();
                     shown.iter().any(|shown| shown.trim_start_matches('0') == line)
                 };
-                let line =
-                    status.lines().find_map(|line| line.strip_prefix(field)).expect("a line");
+                let line = line.expect("a line");
                 assert!(is_shown(line), "{line:?} is {mask:x}");
             }
             seen += &mask.is_some().to_string();

@@ -45,7 +45,7 @@ pub fn open(identity: Identity) -> Result<Option<OwnedFd>, NotOpened> {
 ///
 /// # Errors
 /// If there is none, or it cannot be opened.
-pub fn open_pid(pid: i32) -> Result<OwnedFd, Errno> {
+fn open_pid(pid: i32) -> Result<OwnedFd, Errno> {
     pidfd_open(Pid::from_raw(pid).ok_or(Errno::SRCH)?, PidfdFlags::empty())
 }
 

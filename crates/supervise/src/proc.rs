@@ -94,20 +94,19 @@ fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
     let open = text.iter().position(|byte| *byte == b'(')?;
     let close = text.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
-    // The last one that is used is field 22, the start time.
-    let fields: Vec<&str> = rest.split_ascii_whitespace().take(20).collect();
     // proc(5) numbers the fields from 1; the third is the first after the name.
-    let field = |number: usize| fields.get(number - 3).copied();
-    let flags: u64 = field(9)?.parse().ok()?;
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    let flags: u64 = fields.nth(9 - 5)?.parse().ok()?;
+    let threads: u32 = fields.nth(20 - 10)?.parse().ok()?;
+    let start_ticks = fields.nth(22 - 21)?.parse().ok()?;
     Some(ProcessStat {
         comm: String::from_utf8_lossy(text.get(open + 1..close)?).into_owned(),
-        parent: field(4)?.parse().ok()?,
-        start_ticks: field(22)?.parse().ok()?,
-        is_dead: match field(3)? {
-            // The main thread may end before the others, as when another thread calls exec.
-            "Z" => field(20)?.parse::<u32>().ok()? <= 1,
-            state => matches!(state, "X" | "x"),
-        },
+        parent,
+        start_ticks,
+        // The main thread may end before the others, as when another thread calls exec.
+        is_dead: matches!(state, "X" | "x") || (state == "Z" && threads <= 1),
         is_kernel_thread: flags & KERNEL_THREAD != 0,
         is_forked_without_exec: flags & FORK_WITHOUT_EXEC != 0,
     })

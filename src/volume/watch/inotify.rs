@@ -111,7 +111,14 @@ impl Hints {
     fn hint(&self, volumes: impl IntoIterator<Item = VolumeId>) {
         let mut state = self.state();
         state.pending.touch(volumes);
-        if state.pending != Pending::default() {
+        self.wake(state);
+    }
+
+    /// Wakes the loop if there are hints. It takes the lock at once, so it is released before.
+    fn wake(&self, state: MutexGuard<'_, State>) {
+        let has_hints = state.pending != Pending::default();
+        drop(state);
+        if has_hints {
             self.0.wake.notify_one();
         }
     }
@@ -143,9 +150,7 @@ impl Hints {
             Ok(_) => return,
             Err(_) => state.pending.all = true,
         }
-        if state.pending != Pending::default() {
-            self.0.wake.notify_one();
-        }
+        self.wake(state);
     }
 }
 
