@@ -107,6 +107,7 @@ fn demo() {
         checker.display(),
     );
     fs::write(&config, rule).unwrap();
+    show(&config);
     let mut agent = Agent::start(&podnudge, &volume, &["--config", config.to_str().unwrap()]);
     kubelet.write(&payload(&[("version", "nine")]));
     println!("   ..data now shows version nine, and podnudge logs:");
@@ -231,6 +232,7 @@ fn rolled_back(podnudge: &Path, folder: &Path, kubelet: &mut Kubelet) {
     assert!(once.status.success());
     let mut application = Application::start(&dir);
     write(&format!("http://127.0.0.1:{}", application.port));
+    show(&config);
     let mut agent = Agent::with(podnudge, &arguments);
     let (port, stop) = (application.port, Arc::new(AtomicBool::new(false)));
     let has_stopped = Arc::clone(&stop);
@@ -259,6 +261,12 @@ fn rolled_back(podnudge: &Path, folder: &Path, kubelet: &mut Kubelet) {
     assert_eq!(version(port), "11");
     stop.store(true, Ordering::Relaxed);
     println!("   Meanwhile it has answered {} requests, and none failed.", client.join().unwrap());
+}
+
+/// Prints a configuration file.
+fn show(file: &Path) {
+    println!("   $ cat {}", file.display());
+    fs::read_to_string(file).unwrap().lines().for_each(|line| println!("   | {line}"));
 }
 
 /// Swaps the volume to each version in turn, and prints how long it took until the application
