@@ -7,8 +7,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use podnudge::admin::process_metrics::OwnProcess;
-use podnudge::admin::table::Columns;
-use podnudge::admin::{metrics, table};
+use podnudge::admin::status_table::Columns;
+use podnudge::admin::{metrics, status_table};
 use podnudge_core::clock::UnixTime;
 use podnudge_core::evidence::{Evidence, InSync};
 use podnudge_core::reason::Reason;
@@ -622,7 +622,7 @@ fn eager_sync_has_series_and_lines_of_its_own() {
         with.lines().filter(|line| !without.lines().any(|other| other == *line)).collect();
     insta::assert_snapshot!(more.join("\n"));
     let json = serde_json::to_string(&eager_sample()).unwrap();
-    let (text, _) = table::render(&json, Columns::Most, Colours::Off).unwrap();
+    let (text, _) = status_table::render(&json, Columns::Most, Colours::Off).unwrap();
     insta::assert_snapshot!(
         text.lines().skip_while(|l| !l.starts_with("object")).collect::<Vec<_>>().join("\n")
     );
@@ -667,10 +667,10 @@ fn the_metrics_pass_promtool_in_the_text_format() {
 #[test]
 fn the_table_is_for_people() {
     let json = serde_json::to_string(&sample()).unwrap();
-    let (text, in_sync) = table::render(&json, Columns::Most, Colours::Off).unwrap();
+    let (text, in_sync) = status_table::render(&json, Columns::Most, Colours::Off).unwrap();
     assert!(!in_sync);
     insta::assert_snapshot!(text);
-    assert!(table::render("<html>", Columns::Most, Colours::Off).is_err());
+    assert!(status_table::render("<html>", Columns::Most, Colours::Off).is_err());
 }
 
 /// Another process may have taken the port.

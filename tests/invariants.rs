@@ -41,7 +41,7 @@ const PURE: [&str; 33] = [
     "src/admin/metrics.rs",
     "src/admin/process_metrics.rs",
     "src/admin/series.rs",
-    "src/admin/table.rs",
+    "src/admin/status_table.rs",
 ];
 
 #[test]

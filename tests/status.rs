@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use podnudge::admin::table::{self, Columns};
+use podnudge::admin::status_table::{self, Columns};
 use podnudge_core::shown::Colours;
 use regex_lite::Regex;
 
@@ -194,7 +194,7 @@ const CONSTRUCTED: &str = r#"{"now": 100, "rules": [
 
 #[test]
 fn the_table_has_columns_and_fits_into_100_characters() {
-    let (text, in_sync) = table::render(CONSTRUCTED, Columns::Most, Colours::Off).unwrap();
+    let (text, in_sync) = status_table::render(CONSTRUCTED, Columns::Most, Colours::Off).unwrap();
     assert!(!in_sync);
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     assert!(text.lines().all(|line| line == line.trim_end()), "{text}");
@@ -203,8 +203,8 @@ fn the_table_has_columns_and_fits_into_100_characters() {
 
 #[test]
 fn the_table_has_the_same_columns_in_colour() {
-    let (plain, _) = table::render(CONSTRUCTED, Columns::Most, Colours::Off).unwrap();
-    let (coloured, _) = table::render(CONSTRUCTED, Columns::Most, Colours::On).unwrap();
+    let (plain, _) = status_table::render(CONSTRUCTED, Columns::Most, Colours::Off).unwrap();
+    let (coloured, _) = status_table::render(CONSTRUCTED, Columns::Most, Colours::On).unwrap();
     let escapes = Regex::new("\u{1b}\\[[0-9]+m").unwrap();
     assert_eq!(escapes.replace_all(&coloured, ""), plain);
     for part in ["\u{1b}[32myes\u{1b}[0m", "\u{1b}[31mno\u{1b}[0m", "\u{1b}[31mtripped\u{1b}[0m"] {
@@ -217,7 +217,7 @@ fn the_table_has_the_same_columns_in_colour() {
 fn the_table_of_a_status_without_newer_fields() {
     let json = r#"{"now": 1, "rules": [{"name": "app", "state": "idle", "in_sync": "yes",
                    "evidence": "accepted"}]}"#;
-    let (text, in_sync) = table::render(json, Columns::Most, Colours::Off).unwrap();
+    let (text, in_sync) = status_table::render(json, Columns::Most, Colours::Off).unwrap();
     assert!(in_sync && text.ends_with("accepted  -      -       -        -\n"), "{text}");
 }
 

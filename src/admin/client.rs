@@ -8,7 +8,7 @@ use std::time::Duration;
 use reqwest::{Client, Response, Url};
 
 use super::order::Order;
-use super::table::{self, Columns};
+use super::status_table::{self, Columns};
 use crate::exchange::client::base_client;
 use crate::system::exit::Exit;
 use crate::system::files;
@@ -76,10 +76,10 @@ const MOST_BYTES: usize = 4 * 1024 * 1024;
 pub async fn show(arguments: &Status, colours: Colours) -> Result<Shown, Reason> {
     let json = status(&Podnudge::find(arguments.url.as_ref()).await?).await?;
     let columns = if arguments.output == Output::Wide { Columns::All } else { Columns::Most };
-    let (table, is_right) = table::render(&json, columns, colours)?;
+    let (table, is_right) = status_table::render(&json, columns, colours)?;
     let exit = if is_right { Exit::Ok } else { Exit::NotInSync };
     let text = if arguments.output == Output::Json { shown::json(&json) } else { table };
-    Ok(Shown { text, exit, state: table::state(&json)? })
+    Ok(Shown { text, exit, state: status_table::state(&json)? })
 }
 
 /// Asks a running podnudge for something. Returns its answer.
@@ -196,7 +196,7 @@ pub(crate) async fn is_podnudge(listen: Listen) -> bool {
     let Ok(url) = url.parse() else { return false };
     status(&Podnudge { url, socket: None })
         .await
-        .is_ok_and(|status| table::render(&status, Columns::Most, Colours::Off).is_ok())
+        .is_ok_and(|status| status_table::render(&status, Columns::Most, Colours::Off).is_ok())
 }
 
 fn no_answer(url: &Url, error: AnswerError) -> Reason {

@@ -17,8 +17,8 @@ mod reloader;
 mod respond;
 mod series;
 pub mod server;
+pub mod status_table;
 #[cfg(feature = "cluster")]
 mod sync;
 #[cfg(feature = "cluster")]
 pub mod sync_metrics;
-pub mod table;

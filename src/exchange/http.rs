@@ -12,9 +12,9 @@ use reqwest::header::RETRY_AFTER;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 
 use super::client::causes;
+use super::connection::Connection;
 #[cfg(feature = "cluster")]
 use super::kept::Kept;
-use super::line::Line;
 use super::relay::{self, BEFORE_ANSWER};
 use super::{AnswerEnd, ExchangeError, connect, connection_error};
 use crate::system::files;
@@ -119,11 +119,11 @@ pub(crate) async fn exchange_by(
     content: Option<Vec<u8>>,
     max_bytes: usize,
 ) -> Result<Answer, ExchangeError> {
-    let line = kept.take(endpoint).await;
-    let mut opened = open(endpoint, line, method, content).await?;
+    let connection = kept.take(endpoint).await;
+    let mut opened = open(endpoint, connection, method, content).await?;
     let answer = opened.answer(max_bytes).await;
     if answer.end == AnswerEnd::Complete {
-        kept.keep(endpoint, opened.line).await;
+        kept.keep(endpoint, opened.connection).await;
     }
     Ok(answer)
 }
@@ -133,7 +133,7 @@ pub(super) struct Opened {
     pub(super) status: StatusCode,
     pub(super) retry_after: Option<Duration>,
     response: Response,
-    line: Line,
+    connection: Connection,
     timeout: Duration,
 }
 
@@ -143,7 +143,7 @@ impl Opened {
     /// # Errors
     /// How it ended before that.
     pub(super) async fn chunk(&mut self) -> Result<Option<impl Deref<Target = [u8]>>, String> {
-        self.line.during(self.response.chunk()).await.map_err(|error| {
+        self.connection.during(self.response.chunk()).await.map_err(|error| {
             if error.is_timeout() {
                 let limit = humantime::format_duration(self.timeout);
                 return format!("did not end within {limit}");
@@ -173,18 +173,18 @@ impl Opened {
 /// Sends one request, by this connection if there is one, and returns its response as soon as the headers are there.
 pub(super) async fn open(
     endpoint: &Endpoint,
-    mut kept: Option<Line>,
+    mut kept: Option<Connection>,
     method: Method,
     content: Option<Vec<u8>>,
 ) -> Result<Opened, ExchangeError> {
     loop {
         let is_kept = kept.is_some();
-        let mut line = match kept.take() {
-            Some(line) => line,
-            None => Line::open(endpoint)?,
+        let mut connection = match kept.take() {
+            Some(connection) => connection,
+            None => Connection::open(endpoint)?,
         };
-        let request = request(endpoint, &line.client, &method, content.clone());
-        let response = match line.send(request.map_err(ExchangeError::Failed)?).await {
+        let request = request(endpoint, &connection.client, &method, content.clone());
+        let response = match connection.send(request.map_err(ExchangeError::Failed)?).await {
             Ok(response) => response,
             // The server has closed the connection meanwhile.
             Err((error, _)) if is_kept && may_be_repeated(&error, &method) => continue,
@@ -196,7 +196,7 @@ pub(super) async fn open(
         let pause = response.headers().get(RETRY_AFTER).and_then(|pause| pause.to_str().ok());
         let retry_after =
             pause.and_then(|pause| pause.trim().parse().ok()).map(Duration::from_secs);
-        return Ok(Opened { status, retry_after, response, line, timeout: endpoint.timeout });
+        return Ok(Opened { status, retry_after, response, connection, timeout: endpoint.timeout });
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use super::line::Line;
+use super::connection::Connection;
 use crate::system::files;
 use podnudge_config::Endpoint;
 use podnudge_core::clock::Moment;
@@ -20,7 +20,7 @@ pub struct Kept(Arc<Mutex<Option<Free>>>);
 
 struct Free {
     of: Of,
-    line: Line,
+    connection: Connection,
     /// `None` until [`Kept::close_idle`] has seen it.
     until: Option<Moment>,
 }
@@ -52,16 +52,16 @@ impl Kept {
     }
 
     /// The connection, for a request to this endpoint.
-    pub(super) async fn take(&self, endpoint: &Endpoint) -> Option<Line> {
-        let Free { of, mut line, .. } = self.with(Option::take)?;
-        (Of::endpoint(endpoint)? == of && line.is_free().await).then_some(line)
+    pub(super) async fn take(&self, endpoint: &Endpoint) -> Option<Connection> {
+        let Free { of, mut connection, .. } = self.with(Option::take)?;
+        (Of::endpoint(endpoint)? == of && connection.is_free().await).then_some(connection)
     }
 
     /// Keeps it for the next request.
-    pub(super) async fn keep(&self, endpoint: &Endpoint, mut line: Line) {
+    pub(super) async fn keep(&self, endpoint: &Endpoint, mut connection: Connection) {
         let Some(of) = Of::endpoint(endpoint) else { return };
-        if line.is_free().await {
-            self.with(|kept| *kept = Some(Free { of, line, until: None }));
+        if connection.is_free().await {
+            self.with(|kept| *kept = Some(Free { of, connection, until: None }));
         }
     }
 

@@ -6,6 +6,7 @@
 pub mod children;
 pub(crate) mod client;
 pub(crate) mod connect;
+mod connection;
 #[cfg(test)]
 #[path = "../../tests/fuzz/exchange.rs"]
 mod fuzz;
@@ -16,7 +17,6 @@ pub mod http;
 pub(crate) mod items;
 #[cfg(feature = "cluster")]
 pub mod kept;
-mod line;
 #[cfg(feature = "cluster")]
 pub(crate) mod lines;
 mod output;

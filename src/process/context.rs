@@ -3,12 +3,12 @@
 //! Reads `/proc/self`, once, and for a log the mounts of a target.
 
 use super::Identity;
+use super::candidates;
 use super::ends::Ends;
 use super::last_targets::LastTargets;
 use super::proc::read_process_file;
 use super::restarts::Restarts;
 use super::select::OwnProcess;
-use super::table;
 use super::takers::Takers;
 use super::target_cache::TargetCache;
 use crate::volume::mounts;
@@ -38,7 +38,7 @@ impl Context {
     /// Reads podnudge's own identity; `pod` is the name of its pod, if it was told. It never changes, so once at start is enough.
     pub(crate) fn new(pod: Option<String>) -> Self {
         Self {
-            own: table::own_process(),
+            own: candidates::own_process(),
             pod,
             restarts: Restarts::default(),
             ends: Ends::default(),

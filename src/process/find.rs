@@ -19,13 +19,13 @@ use nix::sys::signal::Signal;
 use tracing::info;
 
 use super::Identity;
+use super::candidates::{self, Detail};
 use super::config_read::earliest_config_read;
 use super::context::Context;
 use super::pin::Pin;
 use super::prefer::preferred;
 use super::proc;
 use super::select::{self, Process, ProcessTable, Refusal};
-use super::table::{self, Detail};
 use super::wrapper::{Taker, find_taker};
 use podnudge_config::{Rule, TargetBy};
 use podnudge_core::clock::Moment;
@@ -136,7 +136,8 @@ pub(crate) fn find_to_restart(
 /// The age of the oldest process that could be selected by another target setting.
 pub(crate) fn age_of_oldest_candidate(context: &Context, rule: &Rule) -> Option<Duration> {
     let (own, target) = (&context.own, &rule.settings.target);
-    let table = table::read(own, target, rule.read_by_application(), None, Detail::All).ok()?;
+    let table =
+        candidates::read(own, target, rule.read_by_application(), None, Detail::All).ok()?;
     select::candidates(&table).into_iter().map(|process| proc::age(process.identity)).max()
 }
 
@@ -161,10 +162,10 @@ fn search(
         TargetBy::Pidfile(path) => Some(proc::pidfile(path)?),
         _ => None,
     };
-    let mut table = table::read(own, target, volumes, wanted, Detail::Likely)?;
+    let mut table = candidates::read(own, target, volumes, wanted, Detail::Likely)?;
     if select::select(target, wanted, &table).is_err() {
         // The error message lists all processes.
-        table = table::read(own, target, volumes, wanted, Detail::All)?;
+        table = candidates::read(own, target, volumes, wanted, Detail::All)?;
     }
     let (chosen, because) = match select::select(target, wanted, &table) {
         Err(Refusal::Ambiguous(reason)) => {
@@ -260,14 +261,15 @@ pub(crate) fn why(context: &Context, rule: &Rule, chosen: &[TargetProcess]) -> S
 
 /// All processes, in detail; none if they cannot be read.
 pub(super) fn process_table(context: &Context, rule: &Rule) -> ProcessTable {
-    let table = table::read(&context.own, &rule.settings.target, &[], None, Detail::All);
+    let table = candidates::read(&context.own, &rule.settings.target, &[], None, Detail::All);
     table.unwrap_or_default()
 }
 
 /// For messages: the other processes that a target setting could select, if there are any.
 pub(crate) fn others(context: &Context, rule: &Rule, chosen: &[TargetProcess]) -> Option<String> {
     let (own, target) = (&context.own, &rule.settings.target);
-    let table = table::read(own, target, rule.read_by_application(), None, Detail::All).ok()?;
+    let table =
+        candidates::read(own, target, rule.read_by_application(), None, Detail::All).ok()?;
     let roots: Vec<Identity> = chosen.iter().map(|target| target.root_of_tree().identity).collect();
     select::others(&table, &roots)
 }

@@ -5,6 +5,7 @@
 //! Reads `/proc`; changes nothing except by the signals of a rule.
 
 pub(crate) mod below_supervise;
+mod candidates;
 pub mod children;
 mod config_read;
 mod context;
@@ -29,7 +30,6 @@ pub mod select;
 pub mod signal;
 mod sigwait;
 mod starter;
-mod table;
 mod takers;
 mod target_cache;
 mod terminate;
@@ -37,6 +37,7 @@ mod texts;
 mod wrapper;
 
 pub(crate) use below_supervise::Supervised;
+pub(crate) use candidates::{View, view_of};
 pub(crate) use context::Context;
 pub use find::TargetProcess;
 pub(crate) use find::{
@@ -50,5 +51,4 @@ pub(crate) use preset::choose_preset;
 pub(crate) use proc::age;
 pub(crate) use reach::{Reach, Way, reach};
 pub use select::Refusal;
-pub(crate) use table::{View, view_of};
 pub(crate) use terminate::terminate;

@@ -4,13 +4,13 @@
 
 use nix::sys::signal::Signal;
 
+use super::candidates::{self, Detail};
 use super::context::Context;
 use super::handling::{Handling, handling, is_young};
 use super::proc::{self, ProcessStat};
 use super::select::taker::{Member, Role, below, select_taker, several_take};
 use super::select::{self, Process, Refusal};
 use super::starter::{is_foreign_supervisor, programs_below};
-use super::table::{self, Detail};
 use podnudge_config::Rule;
 use podnudge_core::reason::Reason;
 
@@ -44,7 +44,7 @@ pub(super) fn find_taker(
         Role::Starting | Role::Restarting | Role::Unknown => return Ok(Taker::Unknown),
     }
     let target = &rule.settings.target;
-    let table = table::read(&context.own, target, &[], None, Detail::All)?;
+    let table = candidates::read(&context.own, target, &[], None, Detail::All)?;
     let all = below(root, &table);
     let found = |taker: &Process| Taker::Below(between(root, taker, &all), taker.clone());
     if let Some(preset) = preset {

@@ -2,7 +2,7 @@
 
 use tracing::{debug, info, warn};
 
-use super::line::time;
+use super::fields::time;
 use crate::cluster::{Change, EagerFact};
 use podnudge_core::objects::ObjectName;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::line::{Line, time};
+use super::fields::{Line, time};
 use podnudge_config::LogLevel;
 use podnudge_core::event::VolumeId;
 use podnudge_core::evidence::Evidence;

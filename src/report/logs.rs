@@ -10,7 +10,7 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use super::line::IS_JSON;
+use super::fields::IS_JSON;
 use crate::system::exit::sentence;
 use crate::system::stderr::Lines;
 use podnudge_config::{Agent, LogFormat, LogLevel};

@@ -9,7 +9,7 @@ mod api;
 #[cfg(feature = "cluster")]
 mod eager;
 mod facts;
-mod line;
+mod fields;
 pub mod logs;
 #[cfg(feature = "cluster")]
 mod sync;
@@ -25,7 +25,7 @@ use crate::volume::mounts;
 use crate::volume::naming::Naming;
 #[cfg(feature = "cluster")]
 pub(crate) use api::{api_unusable, events};
-use line::Target;
+use fields::Target;
 use podnudge_config::{Config, LogLevel, Rule};
 use podnudge_core::event::{Targets, VolumeId};
 use podnudge_core::fact::Fact;
@@ -301,9 +301,9 @@ mod tests {
             }
         };
         tracing::subscriber::with_default(text, all);
-        line::IS_JSON.store(true, Ordering::Relaxed);
+        fields::IS_JSON.store(true, Ordering::Relaxed);
         tracing::subscriber::with_default(json, all);
-        line::IS_JSON.store(false, Ordering::Relaxed);
+        fields::IS_JSON.store(false, Ordering::Relaxed);
         let log = log.0.lock().expect("nobody panics with it");
         insta::with_settings!({snapshot_path => "../../tests/snapshots"}, {
             insta::assert_snapshot!("every_fact", String::from_utf8_lossy(&log));

@@ -2,7 +2,7 @@
 
 use tracing::{info, warn};
 
-use super::line::time;
+use super::fields::time;
 use podnudge_core::sync::SyncFact;
 
 /// Logs a fact of `podnudge sync`.

@@ -11,8 +11,8 @@ use super::client::{self, Ask};
 use super::order::Order;
 use super::process_metrics::OwnProcess;
 use super::server::{Accepted, AdminRequest, NotDone, Serves, connection};
-use super::table::Columns;
-use super::{metrics, table};
+use super::status_table::Columns;
+use super::{metrics, status_table};
 use crate::fuzz::{
     Target, assert_harmless_lines, assert_reason, exposition, first_line, fuzz, loopback, text,
     words,
@@ -256,10 +256,11 @@ fn the_table_of_a_status_controls_no_terminal() {
         inputs: 3000,
         ..Target::new("status table", &[&json()])
     };
-    fuzz(target, |input| match table::render(&text(input), Columns::All, Colours::Off) {
+    fuzz(target, |input| match status_table::render(&text(input), Columns::All, Colours::Off) {
         Ok((table, _)) => {
             assert_harmless_lines(&table);
-            let (coloured, _) = table::render(&text(input), Columns::All, Colours::On).unwrap();
+            let (coloured, _) =
+                status_table::render(&text(input), Columns::All, Colours::On).unwrap();
             let plain = [0, 1, 31, 32, 33]
                 .iter()
                 .fold(coloured, |text, code| text.replace(&format!("\u{1b}[{code}m"), ""));

@@ -2,8 +2,8 @@
 //! and watched; and which changes of an object are edits of its content (`writers.rs`). Annotations are not kept: that of
 //! `kubectl apply` has the content in it. Pure.
 
-mod line;
 mod name;
+mod watch_line;
 mod writers;
 
 use std::time::Duration;
@@ -13,8 +13,8 @@ use serde_json::Value;
 use crate::api_error::ApiError;
 use crate::clock::UnixTime;
 use crate::reason::Reason;
-pub use line::Line;
 pub use name::{ObjectKind, ObjectName};
+pub use watch_line::Line;
 pub use writers::Writers;
 
 /// The most bytes of a name, a version or a UID: those of Kubernetes have at most 253.

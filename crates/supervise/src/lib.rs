@@ -6,7 +6,7 @@
 //! of each application. `machine` decides, this file reads the signals and performs, `command` starts the command.
 //!
 //! The name of the process ([`marks`]) tells podnudge what it is: it is never selected as a target, and orphans that it
-//! has adopted count as children of the command (`src/process/table.rs`). For a restart, `src/process/below_supervise.rs`
+//! has adopted count as children of the command (`src/process/candidates.rs`). For a restart, `src/process/below_supervise.rs`
 //! looks for one above the target.
 //!
 //! The request is a signal that nothing else uses ([`marks::REQUEST`]): the kernel lets only processes with the

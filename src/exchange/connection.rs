@@ -19,13 +19,13 @@ use podnudge_core::reason::Reason;
 const TURNS: usize = 8;
 
 /// A client of reqwest, with its relay to one server.
-pub(super) struct Line {
+pub(super) struct Connection {
     pub(super) client: Client,
     relay: Relaying,
     answer: Arc<Answer>,
 }
 
-impl Line {
+impl Connection {
     /// Connects with the first request.
     ///
     /// # Errors
