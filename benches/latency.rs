@@ -9,6 +9,12 @@
 //! cargo bench --bench latency
 //! cargo bench --bench latency -- PATH-OF-ANOTHER-PODNUDGE
 //! ```
+//!
+//! The build that ships:
+//!
+//! ```text
+//! (. .ci/static-flags; CARGO_ENCODED_RUSTFLAGS="$static" cargo bench --bench latency --target "$target")
+//! ```
 
 #![expect(
     clippy::unwrap_used,
