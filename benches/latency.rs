@@ -1,19 +1,14 @@
 //! Measures the time from the rename of `..data` to the arrival of the signal. The baseline
 //! (`floor`) is a process that only waits for the event, hashes the files and sends the signal.
 //! Both run alternately as separate processes on the same volume, so that other load affects both;
-//! the result is the ratio of their medians. Other builds of podnudge, given as arguments, are
-//! measured in the same rotation. A process of the lowest priority keeps each CPU awake: to wake one takes up to 150 µs
-//! in a virtual machine, at random, in the floor and in podnudge. Needs root, for a pid namespace.
+//! the result is the ratio of their medians. Podnudge is the build that ships, which is made first. Other
+//! builds, given as arguments, are measured in the same rotation. A process of the lowest priority keeps
+//! each CPU awake: to wake one takes up to 150 µs in a virtual machine, at random, in the floor and in
+//! podnudge. Needs root, for a pid namespace.
 //!
 //! ```text
 //! cargo bench --bench latency
 //! cargo bench --bench latency -- PATH-OF-ANOTHER-PODNUDGE
-//! ```
-//!
-//! The build that ships:
-//!
-//! ```text
-//! (. .ci/static-flags; CARGO_ENCODED_RUSTFLAGS="$static" cargo bench --bench latency --target "$target")
 //! ```
 
 #![expect(
@@ -72,49 +67,65 @@ fn main() {
         [role, volume, pid] if role == "floor" => {
             floor(Path::new(volume), pid.parse().unwrap());
         }
-        [role, others @ ..] if role == "inside" => compare(others),
-        others => in_namespace(others),
+        [role, builds @ ..] if role == "inside" => compare(builds),
+        others => {
+            let builds: Vec<String> =
+                [shipped()].into_iter().chain(others.iter().cloned()).collect();
+            in_namespace(&builds);
+        }
     }
+}
+
+/// Makes the program that ships, in which the functions lie in another order than in one of `cargo build`.
+fn shipped() -> String {
+    let script = ". .ci/static-flags
+        CARGO_ENCODED_RUSTFLAGS=$static cargo build --quiet --locked --release --target \"$target\" >&2
+        printf %s \"$PWD/target/$target/release/podnudge\"";
+    let made = Command::new("bash")
+        .args(["-ec", script])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stderr(Stdio::inherit())
+        .output();
+    let made = made.expect("bash is installed");
+    assert!(made.status.success(), "the build failed");
+    String::from_utf8(made.stdout).unwrap()
 }
 
 /// Runs in a new pid namespace, as in a pod, so that the number of processes is the same
 /// everywhere.
-fn in_namespace(others: &[String]) {
+fn in_namespace(builds: &[String]) {
     let ended = Command::new("unshare")
         .args(["--pid", "--fork", "--mount-proc", "--kill-child"])
         // Pid 1 is never a target, so the shell stays pid 1.
         .args(["sh", "-c", "\"$0\" inside \"$@\"; exit $?"])
         .arg(std::env::current_exe().unwrap())
-        .args(others)
+        .args(builds)
         .status();
     assert!(ended.expect("unshare is installed (package util-linux)").success());
 }
 
-fn compare(others: &[String]) {
+fn compare(builds: &[String]) {
     fs::write("/proc/self/comm", NAME).unwrap();
     let arrivals = arrivals();
     let _awake = keep_awake();
-    let binaries =
-        [env!("CARGO_BIN_EXE_podnudge")].into_iter().chain(others.iter().map(String::as_str));
-    let binaries: Vec<&str> = binaries.collect();
     let swaps = TURNS * ROUNDS;
     println!("from the rename of ..data to the signal's arrival, {swaps} swaps each, medians:");
     for (name, volumes, keys, size, processes) in SCENES {
         let scene = Scene::new(volumes, keys, size, processes);
         let mut floor = Vec::new();
-        let mut podnudge = vec![Vec::new(); binaries.len()];
+        let mut podnudge = vec![Vec::new(); builds.len()];
         for turn in 0..TURNS {
             floor.extend(scene.measure(&arrivals, scene.floor()));
             // Vary the order of the builds.
-            for n in 0..binaries.len() {
-                let n = (n + turn) % binaries.len();
-                podnudge[n].extend(scene.measure(&arrivals, scene.podnudge(binaries[n])));
+            for n in 0..builds.len() {
+                let n = (n + turn) % builds.len();
+                podnudge[n].extend(scene.measure(&arrivals, scene.podnudge(&builds[n])));
             }
         }
         let floor = median(floor);
         let medians: Vec<Duration> = podnudge.into_iter().map(median).collect();
         println!("  {name}: floor {floor:?}");
-        for (binary, time) in binaries.iter().zip(&medians) {
+        for (build, time) in builds.iter().zip(&medians) {
             let ratio = |to: Duration| time.as_secs_f64() / to.as_secs_f64();
             let (of_floor, of_first) = (ratio(floor), ratio(medians[0]));
             let verdict = if size > 1024 {
@@ -125,7 +136,7 @@ fn compare(others: &[String]) {
                 " (the aim is 2.0)"
             };
             println!(
-                "    {time:?}, {of_floor:.2} of the floor{verdict}, {of_first:.2} of this build: {binary}"
+                "    {time:?}, {of_floor:.2} of the floor{verdict}, {of_first:.2} of this build: {build}"
             );
         }
     }
