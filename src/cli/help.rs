@@ -4,6 +4,7 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, Command};
 
 use podnudge_config::{FILE, Form, Heading, Presence, flags};
+use podnudge_core::collect;
 
 /// The text of a heading.
 fn heading(heading: Heading) -> &'static str {
@@ -271,7 +272,7 @@ fn settings(command: Command) -> Command {
         text("config", "FILE").help("The configuration file: TOML, YAML or JSON, by its ending");
     let mut command = command.max_term_width(100).arg(config);
     let mut flags = flags(FILE);
-    flags.sort_by_key(|flag| flag.line.heading);
+    collect::sort(&mut flags, |flag| flag.line.heading);
     for flag in flags {
         let action = if flag.is_repeatable() { ArgAction::Append } else { ArgAction::Set };
         let repeatable = if flag.is_repeatable() { " Repeatable." } else { "" };

@@ -23,6 +23,7 @@ use super::socket::SocketCommand;
 use super::target::{Target, TargetBy};
 use super::verify::{ProofBy, Verify, VerifySettings};
 use podnudge_core::backoff::Retry;
+use podnudge_core::collect;
 use podnudge_core::jitter::Jitter;
 use podnudge_core::{DrainPolicy, OnStart};
 
@@ -341,7 +342,7 @@ fn actions(rule: &mut RuleSettings, place: &Place<'_>) -> Vec<Action> {
         rule.restart.filter(|_| !is_last_resort).map(Action::of_restart),
     ];
     let mut actions: Vec<Action> = actions.into_iter().flatten().collect();
-    actions.sort_by_key(|action| match place.key(action.key()) {
+    collect::sort(&mut actions, |action| match place.key(action.key()) {
         Some(At::File(byte)) => byte,
         _ => usize::MAX,
     });

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use toml::Value;
 
 use super::define::{Form, Relation, Section};
+use podnudge_core::collect;
 
 /// A table of the file: its own lines, then the tables in it.
 #[derive(Debug, Default)]
@@ -74,7 +75,7 @@ impl Page {
         let is_action = |(header, _): &(&str, Self)| rank(header).is_some();
         let actions = self.tables.chunk_by_mut(|one, next| is_action(one) == is_action(next));
         for chunk in actions {
-            chunk.sort_by_key(|(header, _)| rank(header));
+            collect::sort(chunk, |(header, _)| rank(header));
         }
     }
 

@@ -113,7 +113,7 @@ impl Figures {
     const NONE: Self = Self { mean: 0.0, p5: 0.0, median: 0.0, p95: 0.0, worst: 0.0 };
 
     fn of(mut values: Vec<f64>) -> Option<Self> {
-        values.sort_by(f64::total_cmp);
+        values.sort_unstable_by(f64::total_cmp);
         // The least value that so many percent of the values do not exceed.
         let at =
             |percent: usize| values.get((values.len() * percent).div_ceil(100).max(1) - 1).copied();
