@@ -293,6 +293,15 @@ impl VerifySettings {
             let (arguments, timeout) = (self.exec.clone(), self.attempt(USUAL));
             proofs.push(ProofBy::Exec(Program { arguments, timeout }));
         }
+        if let [ProofBy::Http(http)] = &proofs[..]
+            && http.bodies.is_empty()
+            && rule.has("signal")
+            && !rule.has("restart")
+        {
+            let message = "every answer with success is a proof, also with the old configuration";
+            let hint = "add a condition on the answer, such as `json-grew`, or `children-newer`";
+            place.warn(Value("http"), Reason::new(message).hint(hint));
+        }
         if has_process {
             let is_only_evidence = proofs.is_empty() && actions.iter().any(Action::restarts);
             self.alive_for.get_or_insert(if is_only_evidence { AFTER_RESTART } else { SECOND });
