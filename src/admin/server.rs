@@ -55,8 +55,9 @@ const HEADER_BYTES: usize = 8 * 1024;
 const PATHS: &str = "/ /metrics /livez /readyz /serving /status";
 #[cfg(not(feature = "page"))]
 const PATHS: &str = "/metrics /livez /readyz /serving /status";
-const RELOAD_DISABLED: &str = "POST /reload is disabled, as /approve, /pause and /resume\nrun `podnudge trigger` in \
-    podnudge's own container; or start it with --reload=loopback, or PODNUDGE_RELOAD=loopback\n";
+const RELOAD_DISABLED: &str = "POST /reload, /approve, /pause and /resume are disabled\nrun `podnudge trigger`, or \
+    the command of that name, in podnudge's own container; or start it with --reload=loopback, or \
+    PODNUDGE_RELOAD=loopback\n";
 
 /// A request to the loop.
 #[derive(Debug)]
