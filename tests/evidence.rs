@@ -142,6 +142,48 @@ fn content_is_no_longer_in_sync_when_the_application_has_ended_for_good() {
     wait_until("the application is back", || knowledge(&agent)[0] == "yes");
 }
 
+/// It runs on with what it has built in.
+#[test]
+fn content_that_the_checks_reject_at_the_start_is_not_in_sync() {
+    in_namespace!();
+    let mut scene = Scene::with(&[("a.json", "{")]);
+    wait_until_commit_is_past(&scene.kubelet.volume);
+    let app = scene.target("app", Behaviour::Handles);
+    let agent = scene.rule(
+        "target = { process = \"app\" }\nsignal = { name = \"HUP\" }\n\
+         [[rule.check]]\nsyntax = \"json\"",
+    );
+    agent.wait_for("rejected", 1);
+    assert_eq!(knowledge(&agent), ["no", "none"]);
+    assert_eq!((agent.count("baseline"), app.signals()), (0, 0));
+    scene.change("{}");
+    agent.wait_for("delivered", 1);
+    assert_eq!(app.signals(), 1);
+}
+
+const REFUSED: (&str, &str, &str) = ("200 OK", "", r#"{"ok": false}"#);
+const FIXED: (&str, &str, &str) = ("200 OK", "", r#"{"ok": true}"#);
+
+/// The content has good syntax, and the application says that it has refused it.
+#[test]
+fn content_with_a_proof_that_fails_at_the_start_is_not_in_sync() {
+    in_namespace!();
+    let scene = Scene::new();
+    wait_until_commit_is_past(&scene.kubelet.volume);
+    let app = scene.target("app", Behaviour::Handles);
+    let (url, _) = answering(&[REFUSED, REFUSED, REFUSED, FIXED]);
+    let agent = scene.configured(&format!(
+        "[agent]\nresync = \"1s\"\n[[rule]]\nwatch = \"FOLDER/volume\"\n\
+         target = {{ process = \"app\" }}\nsignal = {{ name = \"HUP\" }}\n\
+         [rule.verify]\nhttp = \"{url}\"\njson-equals = {{ pointer = \"/ok\", value = true }}"
+    ));
+    agent.wait_for("preflight", 1);
+    assert!(agent.last("preflight", "reason").contains("the value at `/ok` is false, not true"));
+    assert_eq!(knowledge(&agent), ["unknown", "read-at-start"]);
+    wait_until("the proof holds", || knowledge(&agent)[0] == "yes");
+    assert_eq!(app.signals(), 0);
+}
+
 /// As beside a native sidecar, which starts first.
 #[test]
 fn an_application_that_starts_after_podnudge_has_read_the_content() {

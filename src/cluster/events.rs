@@ -97,7 +97,7 @@ pub fn of_fact(rule: &str, fact: &Fact, shows_digests: bool) -> Option<(EventRea
         ),
         Fact::Rejected(digest, _) => (
             EventReason::ConfigRejected,
-            format!("the checks rejected {}, and it is not used; {WHY}", content(digest)),
+            format!("the checks rejected {}; nothing is sent; {WHY}", content(digest)),
         ),
         Fact::RolledBack(_) => (
             EventReason::ConfigRolledBack,

@@ -1,12 +1,13 @@
-//! The addresses of a rule: connects to each without sending anything, and reads the pages of the
-//! proofs that compare values. Looks for the certificate that a TLS handshake is compared with.
+//! The addresses of a rule: connects to each without sending anything, and makes the requests of the proofs by HTTP and
+//! by sockets. Looks for the certificate that a TLS handshake is compared with.
 
 use std::pin::Pin;
 use std::time::Duration;
 
 use crate::exchange::{ExchangeError, connect};
 use crate::verify;
-use podnudge_config::{Action, HttpProof, ProofBy, Rule, SocketAddress};
+use crate::verify::http::all_new;
+use podnudge_config::{Action, ProofBy, Rule, SocketAddress};
 use podnudge_core::preflight::{Problem, ProblemKind};
 use podnudge_core::reason::Reason;
 
@@ -35,14 +36,23 @@ async fn find(rule: &Rule) -> Option<Problem> {
     if let Some(problem) = certificate(rule).await {
         return Some(problem);
     }
-    for proof in http_proofs(rule) {
-        if let Err(Reason { message, hint }) = verify::http::values_before(proof).await {
-            let message = format!("a proof cannot be read: {message}");
-            let reason = Reason { message, hint };
-            return Some(Problem::new(ProblemKind::ProofUnreadable, reason));
+    for proof in &rule.verify.proofs {
+        // The others depend on the content, which the application may not have got yet.
+        let asked = match proof {
+            ProofBy::Http(proof) => verify::http::check(proof, &all_new(proof)).await,
+            ProofBy::Socket(proof) => verify::socket::check(proof).await,
+            _ => Ok(()),
+        };
+        if let Err(reason) = asked {
+            return Some(proof_fails(reason));
         }
     }
     None
+}
+
+fn proof_fails(Reason { message, hint }: Reason) -> Problem {
+    let reason = Reason { message: format!("a proof does not hold: {message}"), hint };
+    Problem::new(ProblemKind::ProofFails, reason)
 }
 
 /// Whether the content has the certificate that a proof compares with.
@@ -54,21 +64,11 @@ async fn certificate(rule: &Rule) -> Option<Problem> {
     })?;
     // Nothing may be published yet.
     let volumes = rule.settings.watch.clone();
-    let Reason { message, hint } =
-        verify::tls::in_content(rule, volumes, None, proof).await.err()?;
-    let reason = Reason { message: format!("a proof cannot be read: {message}"), hint };
-    Some(Problem::new(ProblemKind::ProofUnreadable, reason))
+    verify::tls::in_content(rule, volumes, None, proof).await.err().map(proof_fails)
 }
 
 fn unreachable(error: ExchangeError) -> Problem {
     Problem::new(ProblemKind::Unreachable, error.into_reason())
-}
-
-fn http_proofs(rule: &Rule) -> impl Iterator<Item = &HttpProof> {
-    rule.verify.proofs.iter().filter_map(|proof| match proof {
-        ProofBy::Http(proof) => Some(proof.as_ref()),
-        _ => None,
-    })
 }
 
 /// The sockets of the rule's commands, with the time limit of the exchange.

@@ -1,7 +1,7 @@
 //! Performs `Preflight`: looks for what would prevent the actions of a rule, without acting.
 //!
 //! Reads `/proc` and the control group, looks for the programs and files of the rule, connects to its
-//! addresses, and reads the pages with whose values its proofs compare. Changes nothing.
+//! addresses, and makes the requests of its proofs. Changes nothing.
 
 mod addresses;
 mod files;

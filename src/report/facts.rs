@@ -65,7 +65,7 @@ pub(super) fn line(
             (Debug, line("passed", "the content passed the checks")
                 .digest(digest)),
         Fact::Rejected(digest, reason) =>
-            (Error, line("rejected", "the checks rejected the new content; it is not used")
+            (Error, line("rejected", "the checks rejected the content; nothing is sent")
                 .digest(digest).reason(reason)),
         Fact::CheckFailed(reason, wait) =>
             (Warn, line("check-failed", "the checks could not be run; the content is not used")

@@ -25,6 +25,11 @@ pub async fn values_before(proof: &HttpProof) -> Result<Vec<body::ValueBefore>, 
     Ok(before)
 }
 
+/// For a process that read the content when it started: every value counts as new.
+pub(crate) fn all_new(proof: &HttpProof) -> Vec<body::ValueBefore> {
+    proof.bodies.iter().map(|_| body::ValueBefore::NewProcess).collect()
+}
+
 /// Sends the request once, and checks the response.
 ///
 /// # Errors

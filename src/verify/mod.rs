@@ -12,7 +12,7 @@ mod fuzz;
 pub mod http;
 mod json;
 pub mod proofs;
-mod socket;
+pub(crate) mod socket;
 #[cfg(feature = "tls")]
 pub(crate) mod tls;
 

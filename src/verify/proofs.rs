@@ -52,9 +52,7 @@ impl StateBefore {
     #[must_use]
     pub fn for_new_process(rule: &Rule, digest: Digest) -> Self {
         let states = |proof: &ProofBy| match proof {
-            ProofBy::Http(proof) => ProofState::Bodies(
-                proof.bodies.iter().map(|_| body::ValueBefore::NewProcess).collect(),
-            ),
+            ProofBy::Http(proof) => ProofState::Bodies(http::all_new(proof)),
             ProofBy::ChildrenNewer => ProofState::Children(Children::empty()),
             #[cfg(feature = "tls")]
             ProofBy::Tls(_) => ProofState::Certificate(Once::new()),

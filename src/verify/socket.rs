@@ -11,7 +11,7 @@ use podnudge_core::reason::Reason;
 ///
 /// # Errors
 /// If the answer does not match, or there is none.
-pub(super) async fn check(command: &SocketCommand) -> Result<(), Reason> {
+pub(crate) async fn check(command: &SocketCommand) -> Result<(), Reason> {
     let asked = send_command(&command.socket, &command.send, MAX_ANSWER, command.timeout).await;
     check_answer(command, &asked.map_err(ExchangeError::into_reason)?)
 }

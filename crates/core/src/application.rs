@@ -196,7 +196,7 @@ impl Application {
         &mut self,
         now: Now,
         target: Inspection,
-        disk: OnDisk,
+        disk: (OnDisk, bool),
         source: &Source,
     ) -> Conclusion {
         match &mut self.reads {
@@ -209,6 +209,14 @@ impl Application {
                 conclusion
             }
             Reads::Published(generations) => generations.inspected(target),
+        }
+    }
+
+    /// The content on disk has passed its checks.
+    pub(crate) fn passed_checks(&mut self) -> Conclusion {
+        match &mut self.reads {
+            Reads::Volumes(volumes) => volumes.passed_checks(),
+            Reads::Published(_) => Conclusion::Nothing,
         }
     }
 

@@ -14,7 +14,7 @@ use crate::event::{Acted, RuleId};
 use crate::evidence::Evidence;
 use crate::fact::{Attempt, Fact};
 use crate::snapshot::Digest;
-use crate::status::{Change, Outcome, State, StepName};
+use crate::status::{Change, ChangedKeys, Outcome, State, StepName};
 use change::begun;
 
 /// The most changes of a rule.
@@ -153,11 +153,14 @@ impl Changed {
             Fact::Triggered => match self.changes.back_mut().filter(|last| last.is_open()) {
                 Some(last) => {
                     last.triggered = true;
-                    // It says how to end the hold.
-                    last.reason.iter_mut().for_each(|reason| reason.hint = None);
+                    last.released();
                 }
                 None => self.unknown(now, None).triggered = true,
             },
+            Fact::Resumed => {
+                let open = self.changes.iter_mut().filter(|change| change.is_open());
+                open.for_each(Change::released);
+            }
             Fact::Passed(digest) | Fact::Scheduled(digest, ..) => {
                 self.on_disk(now, *digest).goes_on(now, StepName::Wait);
             }
@@ -170,6 +173,12 @@ impl Changed {
             Fact::Escalating(digest, reason) => {
                 self.of(now, *digest).waits(now, reason);
             }
+            // The content of the start was only checked.
+            Fact::Baseline(digest, _) => self.changes.retain(|one| {
+                let has_keys =
+                    one.keys.as_ref().is_some_and(|keys| *keys != ChangedKeys::default());
+                !one.is_open() || has_keys || one.triggered || one.digest != Some(*digest)
+            }),
             Fact::KeepsEnding(digest, reason) => self.last_of(now, *digest).because(reason),
             Fact::Held(reason, _) | Fact::CheckFailed(reason, _) => {
                 let last = self.changes.back_mut().filter(|last| last.is_open());

@@ -143,6 +143,12 @@ impl Intake {
         None
     }
 
+    /// The content of the candidate, if it has passed the checks.
+    pub(crate) fn passed_candidate(&self) -> Option<OnDisk> {
+        let content = self.candidate.as_ref()?.content();
+        (self.checks.verdict(content.digest) == Verdict::Passed).then_some(content)
+    }
+
     /// Why the candidate is to be rolled out.
     pub(crate) fn cause(&self, runs: Runs) -> Cause {
         let Some(digest) = self.candidate.as_ref().map(Candidate::digest) else {

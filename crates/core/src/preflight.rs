@@ -52,8 +52,8 @@ pub enum ProblemKind {
     Unreachable,
     /// The slot of a restart is given back before the application has started.
     RestartUnproven,
-    /// A page has no value with which a proof could compare.
-    ProofUnreadable,
+    /// A proof by HTTP or a socket does not hold, whatever changes, or the content has no certificate to compare with.
+    ProofFails,
     /// A subPath mount, which never changes.
     Subpath,
     /// The target does not mount the publish directory.
@@ -110,7 +110,7 @@ impl ProblemKind {
                 | Self::SignalNotHandled
                 | Self::NotPermitted
                 | Self::Unreachable
-                | Self::ProofUnreadable
+                | Self::ProofFails
         )
     }
 
@@ -131,8 +131,9 @@ impl ProblemKind {
         )
     }
 
-    /// Whether no action could reach the target, or it cannot read the content: then nothing tells what it runs.
-    pub(super) fn hides_what_runs(self) -> bool {
+    /// Whether no action or proof could reach the target, or it cannot read the content, or a proof does not hold: then
+    /// nothing tells what it runs.
+    fn hides_what_runs(self) -> bool {
         matches!(
             self,
             Self::NamespaceNotShared
@@ -142,6 +143,8 @@ impl ProblemKind {
                 | Self::SignalNotHandled
                 | Self::NotPermitted
                 | Self::NoPreset
+                | Self::Unreachable
+                | Self::ProofFails
                 | Self::Subpath
                 | Self::NotPublished
                 | Self::NotMounted
@@ -165,10 +168,7 @@ impl ProblemKind {
 
     /// Whether the problem also exists while the application starts.
     fn may_solve_itself(self) -> bool {
-        matches!(
-            self,
-            Self::TargetNotFound | Self::NoPreset | Self::Unreachable | Self::ProofUnreadable
-        )
+        matches!(self, Self::TargetNotFound | Self::NoPreset | Self::Unreachable | Self::ProofFails)
     }
 
     /// The name in status, log and metrics.
@@ -188,7 +188,7 @@ impl ProblemKind {
             Self::RestartUnproven => "restart-unproven",
             Self::FileMissing => "file-missing",
             Self::Unreachable => "unreachable",
-            Self::ProofUnreadable => "proof-unreadable",
+            Self::ProofFails => "proof-fails",
             Self::Subpath => "subpath",
             Self::NotPublished => "not-published",
             Self::NotMounted => "not-mounted",
@@ -282,6 +282,12 @@ impl Preflight {
             Progress::Again(at) => Some(at),
             _ => None,
         }
+    }
+
+    /// Whether a problem hides what the target runs, or the preflights at the start are not over.
+    pub(super) fn hides_what_runs(&self) -> bool {
+        self.progress != Progress::Done
+            || self.problems.iter().any(|problem| problem.kind.hides_what_runs())
     }
 
     pub(super) fn contains(&self, kind: ProblemKind) -> bool {

@@ -7,7 +7,7 @@ use podnudge_core::clock::{Moment, UnixTime};
 use podnudge_core::command::{Act, Command, Extent};
 use podnudge_core::event::{Absence, Acted, RuleId, Targets, VolumeId};
 use podnudge_core::evidence::Evidence;
-use podnudge_core::fact::{Attempt, Fact, Occasion};
+use podnudge_core::fact::{Attempt, Basis, Fact, Occasion};
 use podnudge_core::history::{History, MOST_BYTES, MOST_CHANGES};
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::{Changes, Digest, Key};
@@ -185,16 +185,28 @@ fn a_long_wait_for_a_port_is_shown_as_a_wait() {
     }
 }
 
-/// The hint says how to approve the content: not what to do any more.
+/// The hint says how to end the hold: not what to do any more. A pause also ends by itself.
 #[test]
-fn the_hint_of_a_hold_ends_with_the_trigger() {
+fn the_hint_of_a_hold_ends_with_the_trigger_or_the_pause() {
+    for ends in [Fact::Triggered, Fact::Resumed] {
+        let mut played = Played::default();
+        let held = Reason::new("waits for a person").hint("tell it");
+        played.at(1000).keys_change(1000, &["a"]).fact(Fact::Held(held.clone(), None));
+        let reason = |played: &Played| played.history.changes(RULE, State::Held).remove(0).reason;
+        assert_eq!(reason(&played), Some(held.clone()));
+        played.at(2000).fact(ends);
+        assert_eq!(reason(&played), Some(Reason { hint: None, ..held }));
+    }
+}
+
+/// What is only checked at the start is no change.
+#[test]
+fn the_check_of_a_baseline_is_no_change() {
     let mut played = Played::default();
-    let held = Reason::new("waits for an approval").hint("approve it");
-    played.at(1000).keys_change(1000, &["a"]).fact(Fact::Held(held.clone(), None));
-    let reason = |played: &Played| played.history.changes(RULE, State::Held).remove(0).reason;
-    assert_eq!(reason(&played), Some(held.clone()));
-    played.at(2000).fact(Fact::Triggered);
-    assert_eq!(reason(&played), Some(Reason { hint: None, ..held }));
+    played.at(1000).command(&Command::Check(RULE, digest(1))).fact(Fact::Passed(digest(1)));
+    assert_eq!(played.history.changes(RULE, State::Checking).len(), 1);
+    played.fact(Fact::Baseline(digest(1), Basis::TargetIsYounger));
+    assert!(played.history.changes(RULE, State::Idle).is_empty());
 }
 
 /// A change whose attempts begin every ten seconds, and all fail.

@@ -2,7 +2,8 @@
 //! fall between two scans.
 //!
 //! Where the recorded state may be wrong, podnudge inspects when the target started. If that leaves
-//! a doubt, podnudge acts, once for each content.
+//! a doubt, podnudge acts, once for each content. What the target has read at its start counts only once it has passed
+//! the checks: an application may run on without content that it cannot use.
 
 use super::conclusion::Conclusion;
 use super::running::Running;
@@ -43,6 +44,8 @@ pub(super) struct Volumes {
     /// Whether any other content may be unchecked, too.
     may_be_unchecked: bool,
     question: Option<Question>,
+    /// The target may have read the content at its start, and nothing has checked that content yet.
+    awaits_checks: bool,
     /// Act on the first content even if the target has read it at its start.
     must_act: bool,
     /// Until when the application may have been reading after the last action.
@@ -60,6 +63,7 @@ impl Volumes {
             unchecked: found.interrupted.iter().map(|known| known.digest).collect(),
             may_be_unchecked: found.is_record_unreadable,
             question: None,
+            awaits_checks: false,
             must_act: false,
             read_until: Moment::default(),
             repeated: None,
@@ -143,16 +147,41 @@ impl Volumes {
         self.inspect(Question::Later)
     }
 
-    /// Handles the answer to the pending inspection.
+    /// The content on disk has passed its checks: if only they were missing, inspects the target again.
+    pub(super) fn passed_checks(&mut self) -> Conclusion {
+        if std::mem::take(&mut self.awaits_checks) {
+            self.inspect(Question::FirstScan)
+        } else {
+            Conclusion::Nothing
+        }
+    }
+
+    /// Handles the answer to the pending inspection. What the target may have read at its start is a baseline only if
+    /// it has passed the checks (`is_checked`).
     pub(super) fn inspected(
         &mut self,
         now: Now,
+        target: Inspection,
+        (disk, is_checked): (OnDisk, bool),
+        source: &Source,
+        running: Option<Digest>,
+    ) -> Conclusion {
+        let Some(question) = self.question.take() else { return Conclusion::Nothing };
+        let conclusion = self.conclude(now, question, target, disk, source, running);
+        let is_new = matches!(question, Question::FirstScan | Question::Later);
+        self.awaits_checks = is_new && !is_checked && matches!(conclusion, Conclusion::Baseline(_));
+        if self.awaits_checks { Conclusion::RollOut } else { conclusion }
+    }
+
+    fn conclude(
+        &mut self,
+        now: Now,
+        question: Question,
         target: Inspection,
         disk: OnDisk,
         source: &Source,
         running: Option<Digest>,
     ) -> Conclusion {
-        let Some(question) = self.question.take() else { return Conclusion::Nothing };
         match (question, target) {
             (Question::FirstScan, Inspection::Running { first, .. }) => {
                 if disk.committed_at.after(CLOCK_MARGIN) >= first {

@@ -98,6 +98,11 @@ impl Change {
         self.reason = Some(Reason { message: cut(&reason.message), hint });
     }
 
+    /// A person has ended a hold: the hint says how to do that.
+    pub(super) fn released(&mut self) {
+        self.reason.iter_mut().for_each(|reason| reason.hint = None);
+    }
+
     pub(super) fn ends(&mut self, now: UnixTime, outcome: Outcome) {
         self.outcome = outcome;
         self.ended_at = Some(now);

@@ -74,6 +74,10 @@ impl Rule {
 
     /// Schedules a candidate that has passed the checks.
     pub(super) fn schedule(&mut self, now: Now, out: &mut VecDeque<Command>) {
+        if let Some(content) = self.intake.passed_candidate() {
+            let conclusion = self.application.passed_checks();
+            self.apply_conclusion(now, content, conclusion, out);
+        }
         let earliest = self.application.rate().next_action(&self.policy);
         let (runs, replica) = (self.runs(), &self.replica);
         let scheduled = self.intake.schedule(now.mono, runs, earliest, replica, &self.policy);

@@ -10,7 +10,7 @@ use crate::clock::{Now, UnixTime};
 use crate::command::Command;
 use crate::event::{Acted, Checked, Inspection, Probe, Publication, Scan, VolumeId, Watch};
 use crate::fact::Fact;
-use crate::intake::{Candidate, OnDisk};
+use crate::intake::{Candidate, OnDisk, Verdict};
 use crate::policy::Policy;
 use crate::preflight::{Problem, ProblemKind};
 use crate::reason::Reason;
@@ -125,7 +125,11 @@ impl Rule {
         else {
             return self.progress(now, Input::Inspected(target), out);
         };
-        let conclusion = self.application.inspected(now, target, disk, self.intake.source());
+        // A baseline waits for no person: where the checks need an approval, it goes without them.
+        let is_checked = self.policy.intake.needs_approval_to_check
+            || self.intake.checks().verdict(disk.digest) == Verdict::Passed;
+        let (disk_checked, source) = ((disk, is_checked), self.intake.source());
+        let conclusion = self.application.inspected(now, target, disk_checked, source);
         let conclusion = self.without_baseline_of_rollout(conclusion);
         self.apply_conclusion(now, disk, conclusion, out);
     }

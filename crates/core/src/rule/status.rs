@@ -23,7 +23,7 @@ impl Rule {
         let reason = self.reason(now).or_else(|| self.intake.source().unreadable()).cloned();
         let no_volume =
             (state == State::WaitingForVolume).then_some("nothing exists at a watched path");
-        let is_hidden = self.preflight.problems().iter().any(|one| one.kind.hides_what_runs());
+        let is_hidden = self.preflight.hides_what_runs();
         RuleStatus {
             name: self.policy.name.clone(),
             state,
