@@ -155,7 +155,7 @@ fn content_that_the_checks_reject_at_the_start_is_not_in_sync() {
     );
     agent.wait_for("rejected", 1);
     assert_eq!(knowledge(&agent), ["no", "none"]);
-    assert_eq!((agent.count("baseline"), app.signals()), (0, 0));
+    assert_eq!(app.signals(), 0);
     scene.change("{}");
     agent.wait_for("delivered", 1);
     assert_eq!(app.signals(), 1);

@@ -25,8 +25,8 @@ pub(crate) enum Addresses {
     /// The addresses were not tried yet, or there was a problem.
     #[default]
     Unknown,
-    /// The addresses answered while these target processes ran.
-    Fine(Vec<Identity>),
+    /// The addresses answered while these target processes ran, and the rule had a preset or not.
+    Fine(Vec<Identity>, bool),
 }
 
 /// Whether the application is expected to run.
@@ -73,10 +73,11 @@ pub(crate) async fn preflight(
     }
     let processes = roots(&targets);
     let is_unchanged = match &last {
-        Addresses::Fine(before) => {
-            // A new process needs some time before it listens.
+        Addresses::Fine(before, had_preset) => {
+            // A new process needs some time before it listens. A late preset has addresses of its own.
             let is_young = |process: &Identity| age(*process) < target::STARTUP_TIME;
-            *before == processes || processes.iter().any(is_young)
+            *had_preset == rule.preset.is_some()
+                && (*before == processes || processes.iter().any(is_young))
         }
         Addresses::Unknown => false,
     };
@@ -84,8 +85,11 @@ pub(crate) async fn preflight(
         return (problems, last);
     }
     let unreachable = addresses::problem(rule).await;
-    let addresses =
-        if unreachable.is_some() { Addresses::Unknown } else { Addresses::Fine(processes) };
+    let addresses = if unreachable.is_some() {
+        Addresses::Unknown
+    } else {
+        Addresses::Fine(processes, rule.preset.is_some())
+    };
     problems.extend(unreachable);
     (problems, addresses)
 }

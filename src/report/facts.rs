@@ -232,6 +232,10 @@ fn baseline(basis: Basis, state_dir: Option<&Path>) -> Line {
             return Line::new("baseline", message);
         }
         Basis::TargetIsYounger => "the target started after the last change",
+        Basis::Unchecked => {
+            let message = "the target has read the content at its start; checking it now";
+            return Line::new("baseline", message);
+        }
         Basis::Never => {
             let message =
                 "assuming that the application runs the content on disk: on-start is `never`";

@@ -275,7 +275,13 @@ mod tests {
             Fact::PreflightSolved(kind),
             Fact::Superseded(one),
         ];
-        let bases = [Basis::Remembered, Basis::TargetIsYounger, Basis::Unknown, Basis::Never];
+        let bases = [
+            Basis::Remembered,
+            Basis::TargetIsYounger,
+            Basis::Unchecked,
+            Basis::Unknown,
+            Basis::Never,
+        ];
         facts.extend(bases.map(|basis| Fact::Baseline(one, basis)));
         facts
     }

@@ -48,20 +48,20 @@ impl Agent {
         // The preflight reports why a preset cannot be used.
         if let Ok(Some((rule, target))) = process::choose_preset(&self.context, &config) {
             report::preset(&rule.name, &target, &rule.shown_actions().to_string());
-            self.change_rule(id, rule);
+            self.change_rule(id, rule, None);
             if let Some(state) = self.rules.get_mut(id.0) {
                 (state.preset_check.tried, state.preset_check.is_said) = (None, false);
             }
         }
     }
 
-    /// Replaces a rule by one with the same name and volumes.
-    fn change_rule(&mut self, id: RuleId, rule: Rule) {
+    /// Replaces a rule by one with the same name and volumes, whose checks have accepted this content.
+    fn change_rule(&mut self, id: RuleId, rule: Rule, accepted: Option<Digest>) {
         let policy = Box::new(rule.policy(VolumeId(0)));
         if let Some(state) = self.rules.get_mut(id.0) {
             state.config = Arc::new(rule);
         }
-        self.handle_event(Event::PolicyChanged(id, policy));
+        self.handle_event(Event::PolicyChanged(id, policy, accepted));
     }
 
     /// Begins to try the check on the content on disk, if it was not tried on that, or says once why it cannot be used.
@@ -79,7 +79,7 @@ impl Agent {
             return false;
         }
         if known.rejected.contains(&content) {
-            self.use_preset_check(id);
+            self.use_preset_check(id, None);
             return false;
         }
         if let Some(problem) = preflight::missing_file_of_check(&rule) {
@@ -163,7 +163,10 @@ impl Agent {
     /// Uses the check from now on, if it has accepted what the application runs.
     pub(super) fn preset_checked(&mut self, id: RuleId, checked: Checked) {
         match checked {
-            Checked::Passed => self.use_preset_check(id),
+            Checked::Passed => {
+                let accepted = self.rules.get(id.0).and_then(|one| one.preset_check.tried);
+                self.use_preset_check(id, accepted);
+            }
             Checked::Rejected(reason) | Checked::NotBefore(_, reason) => {
                 // Often it needs files of other directories, too.
                 let hint = reason.hint.clone().unwrap_or_else(|| NEEDS_ALL.to_owned());
@@ -179,10 +182,10 @@ impl Agent {
     }
 
     /// Lets all content of the rule pass the check from now on.
-    fn use_preset_check(&mut self, id: RuleId) {
+    fn use_preset_check(&mut self, id: RuleId, accepted: Option<Digest>) {
         if let Some(rule) = self.rule(id).and_then(|rule| rule.with_check_of_preset()) {
             report::preset_check(&rule, None);
-            self.change_rule(id, rule);
+            self.change_rule(id, rule, accepted);
         }
     }
 

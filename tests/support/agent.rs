@@ -19,8 +19,7 @@ use super::wait::{LIMIT, is_within, wait_until};
 pub(crate) const ROLLED_OUT: &str = "applied|delivered|unread";
 
 /// The log events of the first look at the volumes of a rule.
-pub(crate) const SCANNED: &str =
-    "baseline|fresh|scheduled|volume-missing|rejected|check-failed|rolled-back";
+pub(crate) const SCANNED: &str = "baseline|fresh|scheduled|volume-missing|rejected|rolled-back";
 
 /// A running podnudge. Killed at the end of its test if it still runs.
 #[derive(Debug)]

@@ -4,6 +4,7 @@
 //! `generations` does. Beside them: what failed (`verdicts`), how often it may be acted on (`rate`), the trial of content
 //! that was verified, and ends that no rollout waits for (`crashes`).
 
+mod at_start;
 mod conclusion;
 mod crashes;
 mod generations;
@@ -22,6 +23,8 @@ use crate::fact::Basis;
 use crate::intake::{OnDisk, Runs, Source};
 use crate::policy::Policy;
 use crate::snapshot::Digest;
+use at_start::AtStart;
+pub(crate) use at_start::Started;
 pub(crate) use conclusion::{Conclusion, Save, Unfinished};
 use crashes::Crashes;
 use generations::Generations;
@@ -48,6 +51,8 @@ pub(crate) struct Application {
     target_names: Vec<String>,
     /// When it could first read the rollout's content.
     exposed_at: Option<Moment>,
+    /// What it may have read at its start, until that has passed the checks.
+    at_start: Option<AtStart>,
     /// The digest that was verified last, and the time of its verification.
     verified: Option<(Digest, UnixTime)>,
     /// The time of the last rollout of new content that was applied, or delivered without a proof.
@@ -79,6 +84,7 @@ impl Application {
             crashes: None,
             target_names: Vec::new(),
             exposed_at: None,
+            at_start: None,
             verified: None,
             succeeded_at: None,
         }
@@ -109,6 +115,7 @@ impl Application {
             running: self.running(),
             last_good: self.published().and_then(Generations::good),
             rolled_out,
+            unchecked: self.unchecked(),
             is_empty: self.is_empty(),
             reads_volumes: self.reads_volumes(),
         }
@@ -196,7 +203,7 @@ impl Application {
         &mut self,
         now: Now,
         target: Inspection,
-        disk: (OnDisk, bool),
+        disk: OnDisk,
         source: &Source,
     ) -> Conclusion {
         match &mut self.reads {
@@ -212,28 +219,69 @@ impl Application {
         }
     }
 
-    /// The content on disk has passed its checks.
-    pub(crate) fn passed_checks(&mut self) -> Conclusion {
-        match &mut self.reads {
-            Reads::Volumes(volumes) => volumes.passed_checks(),
-            Reads::Published(_) => Conclusion::Nothing,
-        }
-    }
-
-    /// Takes a digest as what the application runs, without an action.
-    pub(crate) fn set_baseline(&mut self, now: Now, digest: Digest, basis: Basis) -> Save {
+    /// Takes a digest as what the application runs, without an action. Where it reads the volumes, content that has not
+    /// passed the checks is no evidence.
+    pub(crate) fn set_baseline(
+        &mut self,
+        now: Now,
+        digest: Digest,
+        basis: Basis,
+        is_checked: bool,
+    ) -> Save {
         let evidence = match (basis, &self.reads) {
             (Basis::Remembered, Reads::Volumes(volumes)) => volumes.remembered_evidence(),
             (Basis::Remembered, Reads::Published(generations)) => generations.good_evidence(),
+            (Basis::TargetIsYounger, Reads::Volumes(_)) if !is_checked => Evidence::None,
             (Basis::TargetIsYounger, _) => Evidence::ReadAtStart,
-            (Basis::Unknown | Basis::Never, _) => Evidence::None,
+            (Basis::Unchecked | Basis::Unknown | Basis::Never, _) => Evidence::None,
         };
+        let is_read = basis == Basis::TargetIsYounger;
+        let is_open = !is_checked && evidence == Evidence::None && basis != Basis::Never;
+        self.at_start = is_open.then(|| AtStart::new(digest, is_read));
         self.running.set(Some(digest), evidence);
         match &mut self.reads {
             Reads::Volumes(_) => self.save_known(now.wall),
             Reads::Published(generations) => {
                 Save::good(digest, evidence, generations.set_baseline(digest, basis, evidence))
             }
+        }
+    }
+
+    fn at_start(&self) -> Option<&AtStart> {
+        self.at_start.as_ref().filter(|known| self.running() == Some(known.digest()))
+    }
+
+    /// The content that it may have read at its start, if that is still to pass the checks.
+    pub(crate) fn unchecked(&self) -> Option<Digest> {
+        self.at_start().map(AtStart::digest)
+    }
+
+    /// Whether it may have read content at its start that the checks reject.
+    pub(crate) fn may_run_rejected(&self) -> bool {
+        self.at_start().is_some_and(AtStart::is_rejected)
+    }
+
+    /// The checks have rejected this content.
+    pub(crate) fn rejected(&mut self, content: Digest) {
+        self.at_start.iter_mut().for_each(|known| known.rejected(content));
+    }
+
+    /// Takes content that has passed the checks. Returns what that means, if it may have read it at its start.
+    pub(crate) fn passed(&mut self, content: Digest) -> Option<Started> {
+        self.unchecked().filter(|unchecked| *unchecked == content)?;
+        let started = self.at_start.take()?.passed();
+        if let (Started::RollOut, Reads::Volumes(volumes)) = (started, &mut self.reads) {
+            self.running.forget();
+            volumes.require_act();
+        }
+        Some(started)
+    }
+
+    /// Takes checks that the rule has from now on, and what runs may not have passed.
+    pub(crate) fn take_checks(&mut self) {
+        if let (Some(digest), Evidence::ReadAtStart) = (self.running(), self.evidence()) {
+            self.running.drop_evidence();
+            self.at_start = Some(AtStart::new(digest, true));
         }
     }
 
@@ -251,6 +299,7 @@ impl Application {
     /// An action was sent: what runs is unknown, and the application may be reading until `until`.
     pub(crate) fn delivered(&mut self, until: Moment) {
         self.running.forget();
+        self.at_start = None;
         if let Reads::Volumes(volumes) = &mut self.reads {
             volumes.delivered(until);
         }
@@ -261,6 +310,7 @@ impl Application {
         if self.reads_volumes() {
             self.running.drop_evidence();
         }
+        self.at_start.iter_mut().for_each(AtStart::target_ended);
     }
 
     /// Forgets the running digest.

@@ -36,8 +36,8 @@ pub enum Event {
     Scanned(RuleId, Vec<(VolumeId, Scan)>),
     /// The answer to `Command::Inspect`.
     Inspected(RuleId, Inspection),
-    /// A rule has got a preset, or the check of its preset, and this policy.
-    PolicyChanged(RuleId, Box<Policy>),
+    /// A rule has got a preset, or the check of its preset, and this policy. Its checks have accepted this content.
+    PolicyChanged(RuleId, Box<Policy>, Option<Digest>),
     /// The answer to `Command::Preflight`.
     Preflight(RuleId, Vec<Problem>),
     /// What podnudge's service account may not do although this rule needs it.

@@ -142,6 +142,8 @@ pub enum Basis {
     Remembered,
     /// The target started after the newest commit.
     TargetIsYounger,
+    /// As `TargetIsYounger`, but the content has not passed the checks yet.
+    Unchecked,
     /// The start time of the target is unknown.
     Unknown,
     /// The rule says `on-start = "never"`.

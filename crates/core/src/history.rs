@@ -173,12 +173,7 @@ impl Changed {
             Fact::Escalating(digest, reason) => {
                 self.of(now, *digest).waits(now, reason);
             }
-            // The content of the start was only checked.
-            Fact::Baseline(digest, _) => self.changes.retain(|one| {
-                let has_keys =
-                    one.keys.as_ref().is_some_and(|keys| *keys != ChangedKeys::default());
-                !one.is_open() || has_keys || one.triggered || one.digest != Some(*digest)
-            }),
+            Fact::Baseline(digest, _) => self.baseline_found(now, *digest),
             Fact::KeepsEnding(digest, reason) => self.last_of(now, *digest).because(reason),
             Fact::Held(reason, _) | Fact::CheckFailed(reason, _) => {
                 let last = self.changes.back_mut().filter(|last| last.is_open());
@@ -203,6 +198,16 @@ impl Changed {
             }
             _ => self.ended(now, fact),
         }
+    }
+
+    /// The application runs this content without an action: it was only checked, or it has come back.
+    fn baseline_found(&mut self, now: UnixTime, digest: Digest) {
+        let is_it = |one: &Change| one.is_open() && one.digest == Some(digest) && !one.triggered;
+        let has_keys =
+            |one: &Change| one.keys.as_ref().is_some_and(|keys| *keys != ChangedKeys::default());
+        self.changes.retain(|one| !is_it(one) || has_keys(one));
+        let back = self.changes.iter_mut().filter(|one| is_it(one));
+        back.for_each(|one| one.ends(now, Outcome::Cancelled));
     }
 
     /// The facts that end a change.

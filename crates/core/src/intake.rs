@@ -34,6 +34,8 @@ pub(crate) struct Runs {
     pub(crate) last_good: Option<Digest>,
     /// The digest of the rollout in progress.
     pub(crate) rolled_out: Option<Digest>,
+    /// What it may have read at its start, if that is still to pass the checks.
+    pub(crate) unchecked: Option<Digest>,
     /// Whether it has nothing to read until podnudge publishes.
     pub(crate) is_empty: bool,
     /// Whether it reads the volumes.
@@ -143,12 +145,6 @@ impl Intake {
         None
     }
 
-    /// The content of the candidate, if it has passed the checks.
-    pub(crate) fn passed_candidate(&self) -> Option<OnDisk> {
-        let content = self.candidate.as_ref()?.content();
-        (self.checks.verdict(content.digest) == Verdict::Passed).then_some(content)
-    }
-
     /// Why the candidate is to be rolled out.
     pub(crate) fn cause(&self, runs: Runs) -> Cause {
         let Some(digest) = self.candidate.as_ref().map(Candidate::digest) else {
@@ -225,9 +221,9 @@ impl Intake {
 
 /// The checks.
 impl Intake {
-    /// The rule has checks from now on, or none.
-    pub(crate) fn set_has_checks(&mut self, has_checks: bool) {
-        self.checks.set_configured(has_checks);
+    /// The rule has checks from now on, or none. They have accepted this content already.
+    pub(crate) fn set_has_checks(&mut self, has_checks: bool, accepted: Option<Digest>) {
+        self.checks.set_configured(has_checks, accepted);
     }
 
     /// Starts the checks of the candidate, or of what is retried (`retried`), if they are due.
@@ -268,11 +264,11 @@ impl Intake {
         retried: Option<Digest>,
         policy: &Policy,
     ) -> Option<Digest> {
-        // Where the application reads the volumes, a retry delivers what is on disk then: check that.
+        // Where the application reads the volumes, a retry delivers what is on disk then, and so does its start: check that.
         let is_delivered =
             |digest: &Digest| runs.reads_volumes && self.source.digest() == Some(*digest);
         let candidate = self.candidate.as_ref().map(Candidate::digest);
-        let content = candidate.or(retried.filter(is_delivered))?;
+        let content = candidate.or(retried.or(runs.unchecked).filter(is_delivered))?;
         let is_due = !self.source.is_missing_a_volume() && self.may_check(content, runs, policy);
         is_due.then_some(content)
     }

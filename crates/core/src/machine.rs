@@ -111,8 +111,8 @@ impl Core {
             Event::Inspected(rule, target) => {
                 self.with_rule(rule, |rule, out| rule.inspected(now, target, out));
             }
-            Event::PolicyChanged(rule, policy) => {
-                self.with_rule(rule, |rule, _| rule.policy_changed(*policy));
+            Event::PolicyChanged(rule, policy, accepted) => {
+                self.with_rule(rule, |rule, _| rule.policy_changed(*policy, accepted));
             }
             Event::Preflight(rule, problems) => {
                 self.with_rule(rule, |rule, out| rule.preflight(now, problems, out));

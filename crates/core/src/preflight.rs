@@ -1,7 +1,7 @@
 //! The problems that would prevent the actions of a rule, found before there is anything to do.
 //!
 //! The preflight of a rule follows its first scan and each resync. What may solve itself while the application starts
-//! is reported only if a second look, 1 s after the first, finds it, too; what an action may cause is not reported as
+//! is reported only if a second look, 1 s after the first, finds it, too, and is looked at again soon; what an action may cause is not reported as
 //! new during a rollout. The edge looks (`preflight/`), and `podnudge doctor` calls the same code. The API server is
 //! asked for missing rights at other times (`run/api/rights.rs`).
 
@@ -235,6 +235,8 @@ impl Problem {
 /// How long after the first preflight a second one follows: the containers of a pod start one after
 /// the other.
 const STARTUP_TIME: Duration = Duration::from_secs(1);
+/// The longest wait between two of these preflights, each of which is twice as long as the one before.
+const LONGEST_STARTUP: Duration = Duration::from_secs(16);
 
 /// The current problems of a rule.
 #[derive(Debug, Default)]
@@ -249,8 +251,11 @@ enum Progress {
     #[default]
     Due,
     First,
-    /// The first one has found a problem that may solve itself while the application starts.
-    Again(Moment),
+    /// The last one has found a problem that may solve itself while the application starts: when the next one is due,
+    /// and its wait.
+    Again(Moment, Duration),
+    /// One is in progress, after this wait.
+    Looking(Duration),
     Done,
 }
 
@@ -268,18 +273,32 @@ impl Preflight {
         is_due
     }
 
-    /// Whether a second one is due. The first call only.
-    pub(super) fn take_second(&mut self, now: Moment) -> bool {
-        let is_due = self.next_wakeup().is_some_and(|at| at <= now);
+    /// Whether another one is due. The first call only.
+    pub(super) fn take_next(&mut self, now: Moment) -> bool {
+        let Progress::Again(at, wait) = self.progress else { return false };
+        let is_due = at <= now;
         if is_due {
-            self.progress = Progress::Done;
+            self.progress = Progress::Looking(wait);
         }
         is_due
     }
 
+    /// Another target runs, and the next preflight is to tell of its problems.
+    pub(super) fn other_target(&mut self) {
+        self.progress = Progress::Looking(LONGEST_STARTUP);
+    }
+
+    /// The application has given proof, which solves the problems with that. Returns the same as `found`.
+    pub(super) fn proven(&mut self) -> (Vec<Problem>, Vec<ProblemKind>) {
+        let is_open = |kind| !matches!(kind, ProblemKind::Unreachable | ProblemKind::ProofFails);
+        let open = self.problems.iter().filter(|problem| is_open(problem.kind));
+        let open = open.cloned().collect();
+        self.replace(open)
+    }
+
     pub(super) fn next_wakeup(&self) -> Option<Moment> {
         match self.progress {
-            Progress::Again(at) => Some(at),
+            Progress::Again(at, _) => Some(at),
             _ => None,
         }
     }
@@ -300,13 +319,20 @@ impl Preflight {
         now: Moment,
         mut problems: Vec<Problem>,
     ) -> (Vec<Problem>, Vec<ProblemKind>) {
-        if self.progress == Progress::First {
-            let found = problems.len();
-            problems.retain(|problem| !problem.kind.may_solve_itself());
-            self.progress = if problems.len() == found {
-                Progress::Done
+        let wait = match self.progress {
+            Progress::First => Some(STARTUP_TIME),
+            Progress::Looking(wait) => Some(wait * 2),
+            _ => None,
+        };
+        if let Some(wait) = wait {
+            let is_starting = problems.iter().any(|problem| problem.kind.may_solve_itself());
+            if self.progress == Progress::First {
+                problems.retain(|problem| !problem.kind.may_solve_itself());
+            }
+            self.progress = if is_starting && wait <= LONGEST_STARTUP {
+                Progress::Again(now.after(wait), wait)
             } else {
-                Progress::Again(now.after(STARTUP_TIME))
+                Progress::Done
             };
         }
         if problems.iter().any(|problem| problem.kind == ProblemKind::TargetNotFound) {

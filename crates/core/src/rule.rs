@@ -21,6 +21,7 @@ mod lasting;
 mod outcome;
 mod permit;
 mod pod_end;
+mod problems;
 mod progress;
 mod sharing;
 mod slots;

@@ -357,12 +357,10 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "trigger" => world.tell(Event::Trigger(None)),
         "person-pauses" => world.tell(Event::Pause(None, Some(duration(rest, place)))),
         "person-resumes" => world.tell(Event::Pause(None, None)),
-        "problem" => {
-            let is_blind = rest.starts_with("not mounted");
-            let kind = if is_blind { ProblemKind::NotMounted } else { ProblemKind::TargetNotFound };
-            world.problems = vec![Problem { kind, reason: Reason::new(rest) }];
-        }
+        "problem" => world.problems = vec![problem(rest)],
         "no-problem" => world.problems = Vec::new(),
+        "preflight-takes" => world.preflight_takes = duration(rest, place),
+        "checks-appear" => checks_appear(world, rest == "accepted"),
         "stop" => world.tell(Event::Stop),
         "publish-takes" => world.publish_takes = duration(rest, place),
         "publish" => world.shelf.behaves = shelving(rest, place),
@@ -401,6 +399,23 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "expect" => expect(world, rest, place),
         _ => panic!("{place}: unknown event `{verb}`"),
     }
+}
+
+fn problem(what: &str) -> Problem {
+    let kind = match what {
+        _ if what.starts_with("not mounted") => ProblemKind::NotMounted,
+        _ if what.starts_with("proof") => ProblemKind::ProofFails,
+        _ => ProblemKind::TargetNotFound,
+    };
+    Problem { kind, reason: Reason::new(what) }
+}
+
+/// The rule has got checks, which have accepted what is on disk or were not made.
+fn checks_appear(world: &mut World, have_accepted: bool) {
+    let mut policy = world.policy().clone();
+    policy.intake.has_checks = true;
+    let accepted = have_accepted.then(|| world.digest_on_disk()).flatten();
+    world.tell(Event::PolicyChanged(RuleId(0), Box::new(policy), accepted));
 }
 
 /// Sets what a verification finds from now on.

@@ -21,6 +21,8 @@ use crate::snapshot::Digest;
 enum Question {
     /// First scan: has the target read the content on disk?
     FirstScan,
+    /// First scan, of content that an earlier podnudge has not used: has the target read it at its start?
+    Unused,
     /// The first scan found the remembered digest in a newer commit: did the target start in
     /// between, and read other content?
     Remembered,
@@ -44,8 +46,6 @@ pub(super) struct Volumes {
     /// Whether any other content may be unchecked, too.
     may_be_unchecked: bool,
     question: Option<Question>,
-    /// The target may have read the content at its start, and nothing has checked that content yet.
-    awaits_checks: bool,
     /// Act on the first content even if the target has read it at its start.
     must_act: bool,
     /// Until when the application may have been reading after the last action.
@@ -63,7 +63,6 @@ impl Volumes {
             unchecked: found.interrupted.iter().map(|known| known.digest).collect(),
             may_be_unchecked: found.is_record_unreadable,
             question: None,
-            awaits_checks: false,
             must_act: false,
             read_until: Moment::default(),
             repeated: None,
@@ -90,6 +89,11 @@ impl Volumes {
         self.question.is_some()
     }
 
+    /// The target has read the content at its start, when that had not passed its checks.
+    pub(super) fn require_act(&mut self) {
+        self.must_act = true;
+    }
+
     /// Whether to act even if the target has read the content at its start.
     pub(super) fn must_act(&self) -> bool {
         self.must_act
@@ -110,9 +114,10 @@ impl Volumes {
                     self.inspect(Question::Remembered)
                 }
             }
-            // It was never used: the application may run other content, whatever `on-start` says.
-            _ if self.may_be_unchecked || self.unchecked.contains(&disk.digest) => {
-                Conclusion::RollOut
+            // podnudge has never used it: the application may run other content, whatever `on-start` says.
+            _ if self.may_be_unchecked => Conclusion::RollOut,
+            (_, OnStart::Never | OnStart::IfNewer) if self.unchecked.contains(&disk.digest) => {
+                self.inspect(Question::Unused)
             }
             (_, OnStart::Never) => Conclusion::Baseline(Basis::Never),
             (None, OnStart::Always) => {
@@ -147,41 +152,16 @@ impl Volumes {
         self.inspect(Question::Later)
     }
 
-    /// The content on disk has passed its checks: if only they were missing, inspects the target again.
-    pub(super) fn passed_checks(&mut self) -> Conclusion {
-        if std::mem::take(&mut self.awaits_checks) {
-            self.inspect(Question::FirstScan)
-        } else {
-            Conclusion::Nothing
-        }
-    }
-
-    /// Handles the answer to the pending inspection. What the target may have read at its start is a baseline only if
-    /// it has passed the checks (`is_checked`).
+    /// Handles the answer to the pending inspection.
     pub(super) fn inspected(
         &mut self,
         now: Now,
-        target: Inspection,
-        (disk, is_checked): (OnDisk, bool),
-        source: &Source,
-        running: Option<Digest>,
-    ) -> Conclusion {
-        let Some(question) = self.question.take() else { return Conclusion::Nothing };
-        let conclusion = self.conclude(now, question, target, disk, source, running);
-        let is_new = matches!(question, Question::FirstScan | Question::Later);
-        self.awaits_checks = is_new && !is_checked && matches!(conclusion, Conclusion::Baseline(_));
-        if self.awaits_checks { Conclusion::RollOut } else { conclusion }
-    }
-
-    fn conclude(
-        &mut self,
-        now: Now,
-        question: Question,
         target: Inspection,
         disk: OnDisk,
         source: &Source,
         running: Option<Digest>,
     ) -> Conclusion {
+        let Some(question) = self.question.take() else { return Conclusion::Nothing };
         match (question, target) {
             (Question::FirstScan, Inspection::Running { first, .. }) => {
                 if disk.committed_at.after(CLOCK_MARGIN) >= first {
@@ -199,7 +179,12 @@ impl Volumes {
                 Conclusion::Baseline(Basis::TargetIsYounger)
             }
             (Question::Later, _) => Conclusion::Nothing,
-            (Question::FirstScan, Inspection::Blind) => Conclusion::RollOut,
+            (Question::Unused, Inspection::Running { first, .. })
+                if disk.committed_at.after(CLOCK_MARGIN) < first =>
+            {
+                Conclusion::Baseline(Basis::TargetIsYounger)
+            }
+            (Question::Unused, _) | (Question::FirstScan, Inspection::Blind) => Conclusion::RollOut,
             (Question::FirstScan, _) => Conclusion::Baseline(Basis::Unknown),
             (Question::Remembered, Inspection::Running { first, last })
                 if self.remembered.is_some_and(|known| last >= now.moment_of(known.at))

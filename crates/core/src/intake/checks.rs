@@ -107,8 +107,11 @@ impl Checks {
         Self { configured, last: Run::None, interrupted, recorded: None }
     }
 
-    pub(crate) fn set_configured(&mut self, configured: bool) {
+    pub(crate) fn set_configured(&mut self, configured: bool, accepted: Option<Digest>) {
         self.configured = configured;
+        if let Some(content) = accepted {
+            self.last = Run::Passed(content);
+        }
     }
 
     pub(crate) fn verdict(&self, content: Digest) -> Verdict<'_> {

@@ -55,7 +55,10 @@ impl Rule {
                 self.report(Fact::CheckedAgain(digest, times), out);
                 out.push_back(Command::Check(self.id, digest));
             }
-            Some((_, Start::Rejected(fact))) => self.report(fact, out),
+            Some((digest, Start::Rejected(fact))) => {
+                self.application.rejected(digest);
+                self.report(fact, out);
+            }
         }
         if let Some(digest) = self.intake.take_unrecorded(self.runs()) {
             out.push_back(Command::Remember(self.id, digest));
@@ -74,10 +77,6 @@ impl Rule {
 
     /// Schedules a candidate that has passed the checks.
     pub(super) fn schedule(&mut self, now: Now, out: &mut VecDeque<Command>) {
-        if let Some(content) = self.intake.passed_candidate() {
-            let conclusion = self.application.passed_checks();
-            self.apply_conclusion(now, content, conclusion, out);
-        }
         let earliest = self.application.rate().next_action(&self.policy);
         let (runs, replica) = (self.runs(), &self.replica);
         let scheduled = self.intake.schedule(now.mono, runs, earliest, replica, &self.policy);

@@ -5,25 +5,32 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::{Life, Rollout, Rule};
-use crate::application::Conclusion;
+use crate::application::{Conclusion, Started};
 use crate::clock::{Now, UnixTime};
 use crate::command::Command;
 use crate::event::{Acted, Checked, Inspection, Probe, Publication, Scan, VolumeId, Watch};
-use crate::fact::Fact;
+use crate::fact::{Basis, Fact};
 use crate::intake::{Candidate, OnDisk, Verdict};
 use crate::policy::Policy;
-use crate::preflight::{Problem, ProblemKind};
 use crate::reason::Reason;
 use crate::rollout::{Direction, Input, Outcome};
 use crate::snapshot::Digest;
 
 impl Rule {
     /// Takes another policy, which is for the same volumes.
-    pub(crate) fn policy_changed(&mut self, policy: Policy) {
+    ///
+    /// `accepted`: content that its checks have accepted already.
+    pub(crate) fn policy_changed(&mut self, policy: Policy, accepted: Option<Digest>) {
         let volumes = std::mem::take(&mut self.policy.intake.volumes);
+        let had_checks = self.policy.intake.has_checks;
         self.policy = policy;
         self.policy.intake.volumes = volumes;
-        self.intake.set_has_checks(self.policy.intake.has_checks);
+        self.intake.set_has_checks(self.policy.intake.has_checks, accepted);
+        if !had_checks
+            && self.application.running().is_some_and(|running| !self.is_checked(running))
+        {
+            self.application.take_checks();
+        }
     }
 
     pub(crate) fn watched(&mut self, volume: VolumeId, watch: &Watch, out: &mut VecDeque<Command>) {
@@ -63,6 +70,7 @@ impl Rule {
             Conclusion::Nothing
         };
         self.apply_conclusion(now, disk, conclusion, out);
+        self.conclude_start(now, out);
     }
 
     fn look_at_certificates(&self, disk: Digest, out: &mut VecDeque<Command>) {
@@ -110,8 +118,10 @@ impl Rule {
 
     /// Handles a resync: the application may have started, and read the content, since the last one.
     pub(crate) fn resynced(&mut self, now: Now, out: &mut VecDeque<Command>) {
-        let is_idle =
-            self.rollout.is_none() && self.intake.candidate().is_none() && !self.keeps_ending();
+        let is_idle = self.rollout.is_none()
+            && self.intake.candidate().is_none()
+            && self.application.unchecked().is_none()
+            && !self.keeps_ending();
         let Some(disk) = self.intake.source().on_disk().filter(|_| is_idle) else { return };
         let conclusion = self.application.look_for_evidence(disk.digest);
         self.apply_conclusion(now, disk, conclusion, out);
@@ -125,52 +135,13 @@ impl Rule {
         else {
             return self.progress(now, Input::Inspected(target), out);
         };
-        // A baseline waits for no person: where the checks need an approval, it goes without them.
-        let is_checked = self.policy.intake.needs_approval_to_check
-            || self.intake.checks().verdict(disk.digest) == Verdict::Passed;
-        let (disk_checked, source) = ((disk, is_checked), self.intake.source());
-        let conclusion = self.application.inspected(now, target, disk_checked, source);
+        let conclusion = self.application.inspected(now, target, disk, self.intake.source());
         let conclusion = self.without_baseline_of_rollout(conclusion);
+        if matches!(conclusion, Conclusion::Baseline(_)) && self.application.running().is_some() {
+            self.preflight.other_target();
+        }
         self.apply_conclusion(now, disk, conclusion, out);
-    }
-
-    /// Handles the answer to [`Command::Preflight`]. During a rollout no new problem with the target
-    /// is reported: its outcome says what is wrong, and the target may be absent for a moment.
-    pub(crate) fn preflight(
-        &mut self,
-        now: Now,
-        mut problems: Vec<Problem>,
-        out: &mut VecDeque<Command>,
-    ) {
-        if self.policy.intake.has_key_filter && self.intake.source().has_no_keys() {
-            problems.push(Problem::no_keys());
-        }
-        if self.rollout.is_some() {
-            problems.retain(|Problem { kind, .. }| {
-                !kind.may_be_of_rollout() || self.preflight.contains(*kind)
-            });
-        }
-        let found = self.preflight.found(now.mono, problems);
-        self.report_preflight(found, out);
-    }
-
-    /// Takes the rights that podnudge's service account lacks.
-    pub(crate) fn rights(&mut self, missing: Vec<Problem>, out: &mut VecDeque<Command>) {
-        let found = self.preflight.rights(missing);
-        self.report_preflight(found, out);
-    }
-
-    fn report_preflight(
-        &mut self,
-        (new, solved): (Vec<Problem>, Vec<ProblemKind>),
-        out: &mut VecDeque<Command>,
-    ) {
-        for problem in new {
-            self.report(Fact::Preflight(problem), out);
-        }
-        for kind in solved {
-            self.report(Fact::PreflightSolved(kind), out);
-        }
+        self.conclude_start(now, out);
     }
 
     pub(super) fn apply_conclusion(
@@ -197,9 +168,12 @@ impl Rule {
                 self.resume(OnDisk { digest, ..disk }, Direction::Forward);
             }
             Conclusion::Baseline(basis) => {
-                self.report(Fact::Baseline(disk.digest, basis), out);
+                let is_checked = self.is_checked(disk.digest);
+                let is_open = basis == Basis::TargetIsYounger && !is_checked;
+                let shown = if is_open { Basis::Unchecked } else { basis };
+                self.report(Fact::Baseline(disk.digest, shown), out);
                 self.intake.source_mut().clear_gaps();
-                let save = self.application.set_baseline(now, disk.digest, basis);
+                let save = self.application.set_baseline(now, disk.digest, basis, is_checked);
                 self.save(save, out);
             }
             Conclusion::Unchanged => {
@@ -235,7 +209,39 @@ impl Rule {
         if let Some(fact) = answer.fact {
             self.report(fact, out);
         }
+        if answer.rejected {
+            self.application.rejected(digest);
+        }
+        self.conclude_start(now, out);
         self.look_at_certificates(digest, out);
+    }
+
+    /// Whether this content has passed the checks, or need not. A baseline waits for no person: where the checks need
+    /// an approval, it goes without them.
+    fn is_checked(&self, content: Digest) -> bool {
+        !self.application.reads_volumes()
+            || self.policy.intake.needs_approval_to_check
+            || self.intake.checks().verdict(content) == Verdict::Passed
+    }
+
+    /// Concludes from what the target has read at its start, if that has passed the checks, and nothing else can have
+    /// been there meanwhile.
+    fn conclude_start(&mut self, now: Now, out: &mut VecDeque<Command>) {
+        let source = self.intake.source();
+        let may_differ = source.is_missing_a_volume()
+            || source.is_update_pending(now.mono)
+            || source.has_gap_before(now.mono)
+            || self.application.is_inspecting();
+        let disk = source.on_disk().filter(|disk| !may_differ && self.is_checked(disk.digest));
+        let Some(disk) = disk else { return };
+        match self.application.passed(disk.digest) {
+            Some(Started::Runs) => {
+                let conclusion = Conclusion::Baseline(Basis::TargetIsYounger);
+                self.apply_conclusion(now, disk, conclusion, out);
+            }
+            Some(Started::LookAgain) => self.resynced(now, out),
+            Some(Started::RollOut) | None => {}
+        }
     }
 
     pub(crate) fn probed(&mut self, now: Now, probe: Probe, reason: Option<Reason>) {

@@ -111,6 +111,10 @@ impl Rule {
         self.save(save, out);
         let save = self.application.begin_trial(now.mono, rollout, &self.policy);
         self.save(save, out);
+        if evidence == Evidence::Verified {
+            let found = self.preflight.proven();
+            self.report_preflight(found, out);
+        }
         if disk == Some(digest) {
             self.intake.source_mut().clear_gaps();
         }

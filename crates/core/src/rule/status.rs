@@ -39,6 +39,7 @@ impl Rule {
                     InSync::Unknown
                 }
                 _ if !is_running || !is_complete || self.keeps_ending() => InSync::No,
+                _ if self.application.may_run_rejected() => InSync::No,
                 evidence if evidence.is_proof() && !may_differ && !is_hidden => InSync::Yes,
                 _ => InSync::Unknown,
             },
@@ -122,7 +123,7 @@ impl Rule {
         };
         match (state, self.intake.source().activity()) {
             (State::Idle | State::Waiting, Activity::Quiet)
-                if self.intake.candidate().is_some() && self.intake.checks().in_progress() =>
+                if self.is_to_be_checked() && self.intake.checks().in_progress() =>
             {
                 State::Checking
             }
@@ -185,6 +186,10 @@ impl Rule {
     fn awaits_publish_retry(&self, now: Now) -> bool {
         let retry = self.intake.candidate().and_then(Candidate::retry_at);
         retry.is_some_and(|at| at > now.mono)
+    }
+
+    fn is_to_be_checked(&self) -> bool {
+        self.intake.candidate().is_some() || self.application.unchecked().is_some()
     }
 
     fn is_rejected(&self) -> bool {

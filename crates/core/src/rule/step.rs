@@ -39,7 +39,7 @@ impl Rule {
         if let Some(volumes) = self.intake.source_mut().begin_due_scan(now.mono) {
             out.push_back(Command::Scan(self.id, volumes));
         }
-        if self.preflight.take_second(now.mono) {
+        if self.preflight.take_next(now.mono) {
             out.push_back(Command::Preflight(self.id));
         }
         if self.intake.end_pause(now.mono) {

@@ -379,6 +379,7 @@ fn because(basis: Basis) -> &'static str {
     match basis {
         Basis::Remembered => "it is remembered as applied",
         Basis::TargetIsYounger => "the target started after its commit",
+        Basis::Unchecked => "the target started after its commit, and it is being checked",
         Basis::Unknown => "the start of the target is unknown",
         Basis::Never => "on-start is never",
     }

@@ -86,6 +86,7 @@ pub(crate) struct World {
     pub(crate) check_takes: Duration,
     /// The duration of a publication.
     pub(crate) publish_takes: Duration,
+    pub(crate) preflight_takes: Duration,
     /// How long it takes to tell the other replicas of content that failed.
     pub(crate) halt_takes: Duration,
     /// Whether the pause file exists.
@@ -288,6 +289,7 @@ impl World {
             act_takes: Duration::ZERO,
             check_takes: Duration::ZERO,
             publish_takes: Duration::ZERO,
+            preflight_takes: Duration::ZERO,
             halt_takes: Duration::ZERO,
             is_paused: false,
             resyncs_hang: false,
@@ -602,7 +604,7 @@ impl World {
                 }
                 Command::Preflight(rule) => {
                     let problems = self.problems.clone();
-                    self.answer(Duration::ZERO, Event::Preflight(rule, problems));
+                    self.answer(self.preflight_takes, Event::Preflight(rule, problems));
                 }
                 Command::Inspect(rule) => {
                     self.answer(Duration::ZERO, Event::Inspected(rule, self.inspect()));
