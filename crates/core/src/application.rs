@@ -219,8 +219,7 @@ impl Application {
         }
     }
 
-    /// Takes a digest as what the application runs, without an action. Where it reads the volumes, content that has not
-    /// passed the checks is no evidence.
+    /// Takes a digest as what the application runs, without an action.
     pub(crate) fn set_baseline(
         &mut self,
         now: Now,
@@ -231,13 +230,11 @@ impl Application {
         let evidence = match (basis, &self.reads) {
             (Basis::Remembered, Reads::Volumes(volumes)) => volumes.remembered_evidence(),
             (Basis::Remembered, Reads::Published(generations)) => generations.good_evidence(),
-            (Basis::TargetIsYounger, Reads::Volumes(_)) if !is_checked => Evidence::None,
             (Basis::TargetIsYounger, _) => Evidence::ReadAtStart,
             (Basis::Unchecked | Basis::Unknown | Basis::Never, _) => Evidence::None,
         };
-        let is_read = basis == Basis::TargetIsYounger;
         let is_open = !is_checked && evidence == Evidence::None && basis != Basis::Never;
-        self.at_start = is_open.then(|| AtStart::new(digest, is_read));
+        self.at_start = is_open.then(|| AtStart::new(digest, basis == Basis::Unchecked));
         self.running.set(Some(digest), evidence);
         match &mut self.reads {
             Reads::Volumes(_) => self.save_known(now.wall),

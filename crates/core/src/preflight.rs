@@ -1,9 +1,9 @@
 //! The problems that would prevent the actions of a rule, found before there is anything to do.
 //!
 //! The preflight of a rule follows its first scan and each resync. What may solve itself while the application starts
-//! is reported only if a second look, 1 s after the first, finds it, too, and is looked at again soon; what an action may cause is not reported as
-//! new during a rollout. The edge looks (`preflight/`), and `podnudge doctor` calls the same code. The API server is
-//! asked for missing rights at other times (`run/api/rights.rs`).
+//! is reported only if a second look, 1 s after the first, finds it, too, and is looked at again soon. What an action
+//! may cause is not reported as new during a rollout. The edge looks (`preflight/`), and `podnudge doctor` calls the
+//! same code. The API server is asked for missing rights at other times (`run/api/rights.rs`).
 
 use std::time::Duration;
 
@@ -275,12 +275,13 @@ impl Preflight {
 
     /// Whether another one is due. The first call only.
     pub(super) fn take_next(&mut self, now: Moment) -> bool {
-        let Progress::Again(at, wait) = self.progress else { return false };
-        let is_due = at <= now;
-        if is_due {
-            self.progress = Progress::Looking(wait);
+        match self.progress {
+            Progress::Again(at, wait) if at <= now => {
+                self.progress = Progress::Looking(wait);
+                true
+            }
+            _ => false,
         }
-        is_due
     }
 
     /// Another target runs, and the next preflight is to tell of its problems.
@@ -290,9 +291,8 @@ impl Preflight {
 
     /// The application has given proof, which solves the problems with that. Returns the same as `found`.
     pub(super) fn proven(&mut self) -> (Vec<Problem>, Vec<ProblemKind>) {
-        let is_open = |kind| !matches!(kind, ProblemKind::Unreachable | ProblemKind::ProofFails);
-        let open = self.problems.iter().filter(|problem| is_open(problem.kind));
-        let open = open.cloned().collect();
+        let mut open = self.problems.clone();
+        open.retain(|one| !matches!(one.kind, ProblemKind::Unreachable | ProblemKind::ProofFails));
         self.replace(open)
     }
 

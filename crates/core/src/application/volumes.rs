@@ -163,7 +163,7 @@ impl Volumes {
     ) -> Conclusion {
         let Some(question) = self.question.take() else { return Conclusion::Nothing };
         match (question, target) {
-            (Question::FirstScan, Inspection::Running { first, .. }) => {
+            (Question::FirstScan | Question::Unused, Inspection::Running { first, .. }) => {
                 if disk.committed_at.after(CLOCK_MARGIN) >= first {
                     Conclusion::RollOut
                 } else {
@@ -179,11 +179,6 @@ impl Volumes {
                 Conclusion::Baseline(Basis::TargetIsYounger)
             }
             (Question::Later, _) => Conclusion::Nothing,
-            (Question::Unused, Inspection::Running { first, .. })
-                if disk.committed_at.after(CLOCK_MARGIN) < first =>
-            {
-                Conclusion::Baseline(Basis::TargetIsYounger)
-            }
             (Question::Unused, _) | (Question::FirstScan, Inspection::Blind) => Conclusion::RollOut,
             (Question::FirstScan, _) => Conclusion::Baseline(Basis::Unknown),
             (Question::Remembered, Inspection::Running { first, last })

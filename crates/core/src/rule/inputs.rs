@@ -169,9 +169,11 @@ impl Rule {
             }
             Conclusion::Baseline(basis) => {
                 let is_checked = self.is_checked(disk.digest);
-                let is_open = basis == Basis::TargetIsYounger && !is_checked;
-                let shown = if is_open { Basis::Unchecked } else { basis };
-                self.report(Fact::Baseline(disk.digest, shown), out);
+                let basis = match basis {
+                    Basis::TargetIsYounger if !is_checked => Basis::Unchecked,
+                    basis => basis,
+                };
+                self.report(Fact::Baseline(disk.digest, basis), out);
                 self.intake.source_mut().clear_gaps();
                 let save = self.application.set_baseline(now, disk.digest, basis, is_checked);
                 self.save(save, out);
