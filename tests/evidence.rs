@@ -8,8 +8,8 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::support::{
-    Agent, Application, Behaviour, Scene, answering, ask, command, in_namespace, podnudge,
-    wait_until, wait_until_commit_is_past,
+    Agent, Application, Behaviour, Kubelet, Scene, answering, ask, command, in_namespace, payload,
+    podnudge, request, respond, server, wait_until, wait_until_commit_is_past,
 };
 
 /// `in_sync` and `evidence`.
@@ -107,6 +107,42 @@ fn an_accepted_request_after_which_nothing_is_read_is_no_evidence() {
     agent.wait_for("unread", 1);
     assert_eq!(knowledge(&agent), ["unknown", "unread"]);
     assert_eq!(agent.count("applied"), 0);
+}
+
+/// Of many volumes it reads only the last one, which has not changed.
+#[test]
+fn the_reads_of_each_of_many_volumes_count() {
+    for reads_at_signal in [false, true] {
+        let mut scene = Scene::new();
+        let volumes: Vec<_> = (0..6).map(|n| scene.path(&format!("volume-{n}"))).collect();
+        for volume in &volumes {
+            Kubelet::new(volume).write(&payload(&[("b.conf", "1")]));
+        }
+        let read = volumes[5].join("b.conf");
+        let text = read.to_str().unwrap().to_owned();
+        let url = server(move |stream| {
+            request(&stream);
+            fs::read(&read).unwrap();
+            respond(stream, "200 OK", "", "");
+        });
+        let script = "trap 'cat \"$0\"' HUP; while :; do sleep 0.02; done";
+        let (pid, _) = scene.run(&["sh", "-c", script, &text]);
+        let pid = pid.to_string();
+        let action = if reads_at_signal {
+            fs::write(scene.path("pid"), &pid).unwrap();
+            ["--signal", "HUP", "--pidfile", "FOLDER/pid"].as_slice()
+        } else {
+            &["--url", &url]
+        };
+        let watches = volumes.iter().flat_map(|volume| ["--watch", volume.to_str().unwrap()]);
+        let options: Vec<_> = ["--watch", "FOLDER/volume"].into_iter().chain(watches).collect();
+        let agent = scene.nudge(&[action, &options].concat());
+        scene.change("2");
+        agent.wait_for("applied|delivered", 1);
+        assert_eq!(agent.count("unread"), 0);
+        let wanted = if reads_at_signal { ["unknown", "read"] } else { ["yes", "accepted"] };
+        assert_eq!(knowledge(&agent), wanted);
+    }
 }
 
 #[test]

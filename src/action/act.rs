@@ -32,7 +32,7 @@ pub(crate) async fn act(
     context: &Context,
     rule: &Rule,
     act: &Act,
-    layout: Layout,
+    layout: &Layout,
     last: Baseline,
 ) -> (Acted, Baseline) {
     let restarted_at = || match inspect(context, rule) {
@@ -115,7 +115,7 @@ async fn try_to_act(
     context: &Context,
     rule: &Rule,
     act: &Act,
-    layout: Layout,
+    layout: &Layout,
     cached: Option<&TargetProcess>,
 ) -> Result<(Acted, Baseline), Acted> {
     if rule.settings.restart.is_some_and(|restart| restart.what != RestartOf::Target) {
@@ -148,7 +148,7 @@ async fn try_to_act(
     }
     remember_container(context, rule, &targets);
     if act.restart {
-        let reads = watch_reads(rule, layout);
+        let reads = watch_reads(rule, act, layout);
         let restarted = restart(context, rule, act, &targets).await;
         return restarted.map(|(acted, baseline)| (acted, Baseline { reads, ..baseline }));
     }
@@ -161,13 +161,16 @@ async fn try_to_act(
         Err(reason) => return Err(Acted::Absent(Absence::unread(reason))),
     };
     let before = Some(Arc::new(before));
-    let reads = watch_reads(rule, layout);
+    let reads = watch_reads(rule, act, layout);
     let mut baseline = Baseline { before, reads, ..Baseline::of(&targets) };
     let mut progress = Progress::default();
     for action in &rule.actions {
         let step = match action {
             Action::Signal(action) => {
-                signal::send(context, rule, act, *action, &targets).map(|sent| {
+                let sent = signal::send(context, rule, act, *action, &targets);
+                // The target has to wake up before it reads anything.
+                baseline.reads.iter().for_each(|reads| reads.watch_others());
+                sent.map(|sent| {
                     progress.signalled = Some(process::targets(sent.iter().copied()));
                     baseline.processes = roots(sent);
                     baseline.signal = Some(action.name);
@@ -214,9 +217,17 @@ fn without_action(context: &Context, rule: &Rule, targets: &[TargetProcess]) -> 
     }
 }
 
-/// Watches what the application is to read, from now on.
-fn watch_reads(rule: &Rule, layout: Layout) -> Option<Arc<ReadWatch>> {
-    let watch = || Arc::new(ReadWatch::start(&rule.volumes_read(), layout, &rule.keys));
+/// Watches what the application is to read, from now on. If a signal is what comes next, most of many volumes are watched
+/// after it, so that it is not delayed.
+fn watch_reads(rule: &Rule, act: &Act, layout: &Layout) -> Option<Arc<ReadWatch>> {
+    let is_signal_next = !act.restart && matches!(rule.actions.first(), Some(Action::Signal(_)));
+    let watch = || {
+        let watch = ReadWatch::start(&rule.volumes_read(), layout, &rule.keys);
+        if !is_signal_next {
+            watch.watch_others();
+        }
+        Arc::new(watch)
+    };
     rule.is_read_by_application().then(watch)
 }
 

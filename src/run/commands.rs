@@ -172,7 +172,7 @@ impl Agent {
             if let Err(reason) = expand::before(&config, &mut act).await {
                 return Done::Acted(act.rule, Acted::Failed(reason), last);
             }
-            let (acted, mut baseline) = action::act(&context, &config, &act, layout, last).await;
+            let (acted, mut baseline) = action::act(&context, &config, &act, &layout, last).await;
             if !reports_changes {
                 // inotify may not report reads either.
                 baseline.reads = None;

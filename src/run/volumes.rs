@@ -1,5 +1,6 @@
 //! Runs the resync, and updates the watches after each scan.
 
+use std::cmp::Reverse;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use crate::exchange::children;
 use crate::volume::reads::Layout;
 use crate::volume::scan::{self, ReadError, Reading, Root};
 use podnudge_config::Rule;
+use podnudge_core::collect;
 use podnudge_core::event::{Event, RuleId, Scan, VolumeId};
 use podnudge_core::shown;
 
@@ -60,6 +62,7 @@ impl Agent {
         rule: RuleId,
         readings: Vec<(VolumeId, Result<Reading, ReadError>)>,
     ) {
+        let now = clock::now().mono;
         let mut scans = Vec::new();
         let mut compare = Vec::new();
         let mut committed = None;
@@ -72,7 +75,7 @@ impl Agent {
                         // What the mount has hidden is not the volume.
                         reading.snapshot = None;
                     }
-                    known.found(&reading);
+                    known.found(&reading, now);
                     let Reading { snapshot, directories, .. } = reading;
                     let synced = self.watching.sync(volume, directories);
                     if synced.is_new {
@@ -120,10 +123,18 @@ impl Agent {
         volumes.iter().all(is_kubelets)
     }
 
-    /// How the keys lie in the directories that the application of a rule reads.
+    /// How the keys lie in the directories that the application of a rule reads, the volume that was read last first.
     pub(super) fn layout(&self, rule: RuleId) -> Layout {
-        let mut all = self.volumes.iter().filter(|volume| volume.rule == rule);
-        if all.all(|volume| volume.is_flat) { Layout::Flat } else { Layout::Unknown }
+        let volumes = self.volumes.iter().filter(|volume| volume.rule == rule);
+        let mut order = Vec::new();
+        for (n, volume) in volumes.enumerate() {
+            if !volume.is_flat {
+                return Layout::Unknown;
+            }
+            order.push((volume.read_at, n));
+        }
+        collect::sort(&mut order, |(read_at, _)| Reverse(*read_at));
+        Layout::Flat(order.into_iter().map(|(_, n)| n).collect())
     }
 
     pub(super) fn paths(&self, volumes: Vec<VolumeId>) -> Vec<(VolumeId, PathBuf)> {

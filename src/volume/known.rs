@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::reader::{Reading, Root};
+use podnudge_core::clock::Moment;
 use podnudge_core::event::RuleId;
 use podnudge_core::snapshot::Generation;
 
@@ -18,16 +19,26 @@ pub(crate) struct KnownVolume {
     pub(crate) is_kubelets: bool,
     /// Whether there were keys at the last scan, all in one directory.
     pub(crate) is_flat: bool,
+    /// When a scan has read it last.
+    pub(crate) read_at: Moment,
 }
 
 impl KnownVolume {
     pub(crate) fn new(rule: RuleId, path: &Path) -> Self {
         let path = path.to_owned();
-        Self { rule, path, was_mounted: false, is_kubelets: false, is_flat: false }
+        Self {
+            rule,
+            path,
+            was_mounted: false,
+            is_kubelets: false,
+            is_flat: false,
+            read_at: Moment::default(),
+        }
     }
 
     /// A scan has read it.
-    pub(crate) fn found(&mut self, reading: &Reading) {
+    pub(crate) fn found(&mut self, reading: &Reading, now: Moment) {
+        self.read_at = now;
         self.was_mounted |= reading.is_mounted == Some(true);
         let generation = reading.snapshot.as_ref().map(|snapshot| &snapshot.generation);
         self.is_kubelets = generation.is_some_and(Generation::is_link);

@@ -32,12 +32,15 @@ const MAX_ENTRIES: usize = 20_000;
 const EVENTS_BUFFER: usize = 4096;
 /// The most events to take at once: the kernel keeps 16,384, and more may follow meanwhile.
 const MAX_EVENTS: usize = 20_000;
+/// The most directories of keys to watch before a signal. Each takes some microseconds, and delays the signal.
+const AT_ONCE: usize = 4;
 
 /// How the keys lie in the directories that are watched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// In each directory there are keys, side by side, and nothing else.
-    Flat,
+    /// In each directory there are keys, side by side, and nothing else. The positions of the directories, in the
+    /// order in which to watch them.
+    Flat(Vec<usize>),
     Unknown,
 }
 
@@ -111,6 +114,10 @@ struct Watch {
     inotify: OwnedFd,
     /// The key, or the directory's part of the keys, of each watch.
     places: Vec<(i32, Place)>,
+    /// Directories of keys, side by side, that are not watched yet.
+    others: Vec<PathBuf>,
+    /// How many entries of directories may still be looked at.
+    entries_left: usize,
     filter: KeyFilter,
     /// Whether there is a key to be opened at all.
     has_keys: bool,
@@ -126,12 +133,20 @@ enum Place {
 }
 
 impl ReadWatch {
-    /// Watches what is at these paths now: directories of keys, or files. If that is not possible, the watch
-    /// knows nothing.
-    pub(crate) fn start(paths: &[PathBuf], layout: Layout, filter: &KeyFilter) -> Self {
+    /// Watches what is at these paths now: directories of keys, or files. Of many directories that are known to be flat, only
+    /// some: see [`Self::watch_others`]. If that is not possible, the watch knows nothing.
+    pub(crate) fn start(paths: &[PathBuf], layout: &Layout, filter: &KeyFilter) -> Self {
         let watch = Watch::start(paths, layout, filter, &OWN_READS).ok();
         let opened = if watch.is_some() { Opened::Nothing } else { Opened::Unknown };
         Self(Mutex::new(State { watch, opened }))
+    }
+
+    /// Watches the directories that [`Self::start`] has left out.
+    pub(crate) fn watch_others(&self) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.watch.as_mut().is_some_and(|watch| watch.add_others().is_err()) {
+            *state = State { watch: None, opened: Opened::Unknown };
+        }
     }
 
     /// What was opened since the start. Ends the watch once a key was.
@@ -150,7 +165,7 @@ impl ReadWatch {
 impl Watch {
     fn start(
         paths: &[PathBuf],
-        layout: Layout,
+        layout: &Layout,
         filter: &KeyFilter,
         own_reads: &'static OwnReads,
     ) -> io::Result<Self> {
@@ -160,42 +175,55 @@ impl Watch {
         let mut watch = Self {
             inotify,
             places: Vec::new(),
+            others: Vec::new(),
+            entries_left: MAX_ENTRIES,
             filter: filter.clone(),
             has_keys: false,
             own_reads,
             own,
         };
-        let mut entries = MAX_ENTRIES;
-        for path in paths {
-            // Through `..data`: the watch is on this generation, whatever is swapped in later. In a copy of a volume it
-            // may be a directory, beside the keys.
-            let data = path.join("..data");
-            let data = if data.is_symlink() { &data } else { path };
-            if layout == Layout::Flat && (watch.add_flat(data)? || watch.add_flat(path)?) {
-                // It need not be listed, which would delay the action.
-                watch.has_keys = true;
-            } else if is_directory(data) {
-                watch.add_directories(data, b"", &mut entries)?;
-            } else if is_directory(path) {
-                watch.add_directories(path, b"", &mut entries)?;
-            } else {
-                watch.add(path, Place::File)?;
-                watch.has_keys = true;
+        match layout {
+            Layout::Flat(order) => {
+                watch.others = order.iter().filter_map(|n| paths.get(*n).cloned()).collect();
+                let at_once = watch.others.len().min(AT_ONCE);
+                let at_once: Vec<PathBuf> = watch.others.drain(..at_once).collect();
+                at_once.iter().try_for_each(|path| watch.add_content(path, true))?;
             }
+            Layout::Unknown => paths.iter().try_for_each(|path| watch.add_content(path, false))?,
         }
         if watch.has_keys { Ok(watch) } else { Err(io::Error::other("there are no keys")) }
+    }
+
+    fn add_others(&mut self) -> io::Result<()> {
+        let others = std::mem::take(&mut self.others);
+        others.iter().try_for_each(|path| self.add_content(path, true))
+    }
+
+    /// Watches a directory of keys, or a file.
+    fn add_content(&mut self, path: &Path, is_flat: bool) -> io::Result<()> {
+        // Through `..data`: the watch is on this generation, whatever is swapped in later. In a copy of a volume it
+        // may be a directory, beside the keys.
+        let data = path.join("..data");
+        let data = if data.is_symlink() { &data } else { path };
+        if is_flat && (self.add_flat(data)? || self.add_flat(path)?) {
+            // It need not be listed, which would delay the action.
+            self.has_keys = true;
+        } else if is_directory(data) {
+            self.add_directories(data, b"")?;
+        } else if is_directory(path) {
+            self.add_directories(path, b"")?;
+        } else {
+            self.add(path, Place::File)?;
+            self.has_keys = true;
+        }
+        Ok(())
     }
 
     /// Watches a directory and those below it.
     ///
     /// # Errors
     /// Also if there are too many, or a link, behind which a read would not be seen.
-    fn add_directories(
-        &mut self,
-        path: &Path,
-        prefix: &[u8],
-        entries: &mut usize,
-    ) -> io::Result<()> {
+    fn add_directories(&mut self, path: &Path, prefix: &[u8]) -> io::Result<()> {
         let unknown = |why: &str| Err(io::Error::other(why));
         self.add(path, Place::Directory(prefix.to_vec()))?;
         let fd = openat(CWD, path, DIRECTORY, Mode::empty())?;
@@ -207,8 +235,9 @@ impl Watch {
             if name == b"." || name == b".." {
                 continue;
             }
-            let Some(left) = entries.checked_sub(1) else { return unknown("too many entries") };
-            *entries = left;
+            let left = self.entries_left.checked_sub(1);
+            let Some(left) = left else { return unknown("too many entries") };
+            self.entries_left = left;
             let key = [prefix, name].concat();
             match entry.file_type() {
                 FileType::RegularFile => {
@@ -216,7 +245,7 @@ impl Watch {
                 }
                 FileType::Directory => {
                     let below = path.join(OsStr::from_bytes(name));
-                    self.add_directories(&below, &[&key, b"/".as_slice()].concat(), entries)?;
+                    self.add_directories(&below, &[&key, b"/".as_slice()].concat())?;
                 }
                 _ => return unknown("an entry that is read elsewhere"),
             }
@@ -337,16 +366,41 @@ mod tests {
         for path in [kubelets.path().join("..data/a.conf"), plain.path().join("a.conf")] {
             let paths = [kubelets.path().to_owned(), plain.path().to_owned()];
             let filter = KeyFilter::default();
-            let mut watch = Watch::start(&paths, Layout::Flat, &filter, &READS).expect("a watch");
+            let mut watch =
+                Watch::start(&paths, &Layout::Flat(vec![0, 1]), &filter, &READS).expect("a watch");
             assert_eq!(watch.look(), Opened::Nothing);
             fs::read(path).expect("a key");
             assert_eq!(watch.look(), Opened::Key);
         }
     }
 
+    #[test]
+    fn the_directories_that_are_not_watched_at_once_follow() {
+        static READS: OwnReads = OwnReads::new();
+        let volumes: Vec<_> = (0..=AT_ONCE).map(|_| volume(&["a.conf"])).collect();
+        let paths: Vec<PathBuf> = volumes.iter().map(|volume| volume.path().to_owned()).collect();
+        let order = Layout::Flat((0..=AT_ONCE).rev().collect());
+        let first = volumes.last().expect("a volume");
+        let last = volumes.first().expect("a volume");
+        for (read_at_once, read_later, is_seen) in
+            [(Some(first), None, true), (Some(last), None, false), (None, Some(last), true)]
+        {
+            let filter = KeyFilter::default();
+            let mut watch = Watch::start(&paths, &order, &filter, &READS).expect("a watch");
+            if let Some(volume) = read_at_once {
+                read(volume, "a.conf");
+            }
+            watch.add_others().expect("watches");
+            if let Some(volume) = read_later {
+                read(volume, "a.conf");
+            }
+            assert_eq!(watch.look() == Opened::Key, is_seen);
+        }
+    }
+
     fn watch(paths: &[&Path], filter: &KeyFilter, reads: &'static OwnReads) -> io::Result<Watch> {
         let paths: Vec<PathBuf> = paths.iter().map(|path| path.to_path_buf()).collect();
-        Watch::start(&paths, Layout::Unknown, filter, reads)
+        Watch::start(&paths, &Layout::Unknown, filter, reads)
     }
 
     #[test]
@@ -389,10 +443,10 @@ mod tests {
         for key in ["..data/a.conf", "a.conf"] {
             fs::write(folder.path().join(key), "a").expect("a key");
         }
-        for layout in [Layout::Flat, Layout::Unknown] {
+        for layout in [Layout::Flat(vec![0]), Layout::Unknown] {
             let paths = [folder.path().to_owned()];
             let filter = KeyFilter::default();
-            let mut watch = Watch::start(&paths, layout, &filter, &READS).expect("a watch");
+            let mut watch = Watch::start(&paths, &layout, &filter, &READS).expect("a watch");
             fs::read(folder.path().join("a.conf")).expect("a key");
             assert_eq!(watch.look(), Opened::Key);
         }
