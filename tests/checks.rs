@@ -63,7 +63,7 @@ fn a_syntax_error_is_reported_with_its_position_but_not_its_content() {
             "line 2, column 8",
         ),
         (Syntax::Json, "a.json", "\"\"", "{\"a\": 1", "line 1, column 7"),
-        (Syntax::Json, "a.json", "1", "", "line 1, column 0"),
+        (Syntax::Json, "a.json", "1", "", "it is empty"),
         (Syntax::Yaml, "a.yaml", "a: 1\n---\nb: [2]\n", "a: 1\nb: [hunter2\n", "line 3, column 1"),
         (Syntax::Yaml, "a.yaml", "", "a: 1\n\tb: hunter2\n", "line 1, column 4"),
         (Syntax::Toml, "a.toml", "a = 1\n", "a = 1\nb = hunter2\n", "line 2, column 5"),
@@ -212,10 +212,15 @@ fn a_broken_configuration_never_reaches_the_application() {
     let file = scene.path("podnudge.toml");
     fs::write(&file, config).unwrap();
     let agent = Agent::start(scene.folder.path(), &["--config", file.to_str().unwrap()]);
-    for (n, broken) in ["{\"password\": \"hunter2\"", "]", ""].iter().enumerate() {
+    let broken = [
+        ("{\"password\": \"hunter2\"\n", "it ends too early, in line 1"),
+        ("]", "see line 1, column 1"),
+        ("", "it is empty"),
+    ];
+    for (n, (broken, what)) in broken.into_iter().enumerate() {
         scene.change(broken);
         agent.wait_for("rejected", n + 1);
-        assert!(agent.last("rejected", "reason").starts_with("`a.json` is not JSON: see line 1"));
+        assert_eq!(agent.last("rejected", "reason"), format!("`a.json` is not JSON: {what}"));
         let fixed = (n + 2).to_string();
         scene.roll_out(&agent, &fixed);
     }

@@ -52,14 +52,14 @@ fn every_architecture_of_the_release_has_a_base_image_of_the_same_rust() {
 #[test]
 fn the_image_is_built_with_the_flags_and_the_tools_of_the_tested_binary() {
     let dockerfile = text("Dockerfile");
-    let test = text("test");
-    for file in [&dockerfile, &test, &text(".ci/run")] {
+    let shipped = text(".ci/shipped");
+    for file in [&dockerfile, &shipped, &text(".ci/run")] {
         assert!(file.contains(". .ci/static-flags"), "{file}");
         assert!(file.contains("CARGO_ENCODED_RUSTFLAGS=\"$static\""), "{file}");
         assert!(file.contains("cargo auditable "), "{file}");
     }
     assert!(text(".dockerignore").lines().any(|line| line == "!.ci/static-flags"));
-    let versions: BTreeSet<&str> = [&dockerfile, &test]
+    let versions: BTreeSet<&str> = [&dockerfile, &shipped]
         .into_iter()
         .flat_map(|file| between(file, "cargo-auditable@", '\n'))
         .collect();

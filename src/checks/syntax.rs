@@ -28,7 +28,7 @@ pub(super) fn toml(key: &Key, content: &[u8]) -> Result<(), Checked> {
 
 fn parse_text(syntax: &str, parse: Parse, key: &Key, content: &[u8]) -> Result<(), Checked> {
     let refused = |what: &str, (line, column): Place| {
-        let message = format!("`{key}` is not {what}: see line {line}, column {column}");
+        let message = format!("`{key}` is not {what}: {}", position(what, content, line, column));
         Checked::Rejected(Reason::new(message))
     };
     let text = std::str::from_utf8(content)
@@ -41,4 +41,16 @@ fn parse_text(syntax: &str, parse: Parse, key: &Key, content: &[u8]) -> Result<(
         }
         Refusal::Failed(reason) => Checked::Failed(reason),
     })
+}
+
+/// Where an error is. The parser of JSON finds the end of a text too early in the empty line after it; others count more line
+/// breaks.
+fn position(what: &str, content: &[u8], line: usize, column: usize) -> String {
+    let text = content.trim_ascii_end();
+    let last = text.split(|byte| *byte == b'\n').count();
+    match what {
+        "JSON" if text.is_empty() => "it is empty".to_owned(),
+        "JSON" if line > last => format!("it ends too early, in line {last}"),
+        _ => format!("see line {line}, column {column}"),
+    }
 }

@@ -33,10 +33,10 @@ const AFTER: &str = "\
 Examples:
   An application that podnudge knows (see `podnudge presets`), found by its mount of the volume:
     podnudge --watch /etc/nginx/conf.d
+  The same, with replicas spread over half a minute:
+    podnudge --watch /etc/nginx/conf.d --jitter 30s
   Signal the process that mounts the volume:
     podnudge --watch /etc/app --signal HUP
-  nginx, replicas spread over half a minute:
-    podnudge --watch /etc/nginx/conf.d --process nginx --signal HUP --jitter 30s
   Prometheus, by its URL:
     podnudge --watch /etc/prometheus --url http://127.0.0.1:9090/-/reload
   Several rules, from a file; and what the options above are in such a file:
@@ -60,7 +60,7 @@ Exit codes: 0 done, 1 something is not in sync (status), 64 wrong command line, 
 the pod.";
 
 const AFTER_SHORT: &str = "\
-Example: podnudge --watch /etc/nginx/conf.d --process nginx --signal HUP --jitter 30s
+Example: podnudge --watch /etc/nginx/conf.d --jitter 30s
 All options, with their units, defaults and environment variables: podnudge help
 The options of a command: podnudge help COMMAND";
 

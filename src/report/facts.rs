@@ -12,7 +12,7 @@ use podnudge_core::snapshot::{Changes, Key};
 use podnudge_core::status::MOUNT_HINT;
 
 /// Why an application may not open the content after an action.
-const UNREAD_HINT: &str = "the application probably reads a copy that was made at its start, another mount, or its configuration only when it starts: have it read the watched directory itself, or set `[rule.restart]`";
+const UNREAD_HINT: &str = "the application probably reads a copy that was made at its start, another mount, its configuration only when it starts, or a file only when it needs it: have it read the watched directory itself, or set `[rule.restart]`";
 
 /// The most key names in a log line.
 const KEYS_SHOWN: usize = 20;

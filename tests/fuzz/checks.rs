@@ -9,7 +9,7 @@ use crate::fuzz::{Target, assert_reason, fuzz, text, words};
 use podnudge_core::event::Checked;
 use podnudge_core::snapshot::Key;
 
-/// The outcome of a check. Its message names the key and a place in the text, and nothing of the text.
+/// The outcome of a check. Its message names the key and a place in the text, or that the text ends, and nothing of the text.
 fn outcome(
     check: fn(&Key, &[u8]) -> Result<(), Checked>,
     format: &str,
@@ -23,6 +23,14 @@ fn outcome(
     assert_reason(&reason);
     let message = reason.message;
     let rest = message.strip_prefix("`a key` ").expect("it names the key");
+    if let Some(end) = rest.strip_prefix("is not JSON: it ") {
+        let last = end.strip_prefix("ends too early, in line ").map(str::parse::<usize>);
+        assert!(
+            end == "is empty" || last.is_some_and(|line| line.unwrap() <= input.len()),
+            "{end}"
+        );
+        return Err("JSON end".to_owned());
+    }
     let Some(place) = rest.strip_prefix(&format!("is not {format}: see line ")) else {
         let is_other = rest.starts_with("is not UTF-8 text: see line ");
         assert!(

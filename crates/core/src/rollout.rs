@@ -286,6 +286,12 @@ impl Rollout {
         self.absent.is_some_and(|absent| ctx.now.mono >= absent.since.after(wait))
     }
 
+    /// Since when it has waited for the target, or for what that shows before an action.
+    pub(super) fn waits_for_target_since(&self) -> Option<Moment> {
+        let is_waiting = matches!(self.step, Step::Waiting { what: WaitFor::Target, .. });
+        self.absent.filter(|_| is_waiting).map(|absent| absent.since)
+    }
+
     /// Whether an attempt has failed since the rollout began or was escalated to a restart. If so,
     /// the target existed then.
     fn has_failed_attempt(&self) -> bool {

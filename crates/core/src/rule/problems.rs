@@ -1,6 +1,7 @@
 //! The problems of a rule that its preflights have found, or its rights show.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::Rule;
 use crate::clock::Now;
@@ -8,9 +9,13 @@ use crate::command::Command;
 use crate::fact::Fact;
 use crate::preflight::{Problem, ProblemKind};
 
+/// How long an application may take from its start to the first answer that a proof accepts.
+const LONGEST_STARTUP: Duration = Duration::from_secs(20);
+
 impl Rule {
     /// Handles the answer to [`Command::Preflight`]. During a rollout no new problem with the target
-    /// is reported: its outcome says what is wrong, and the target may be absent for a moment.
+    /// is reported: its outcome says what is wrong, and the target may be absent for a moment. But nothing else would say
+    /// that the rollout waits for a target that runs, because its proof is wrong.
     pub(crate) fn preflight(
         &mut self,
         now: Now,
@@ -20,9 +25,13 @@ impl Rule {
         if self.policy.intake.has_key_filter && self.intake.source().has_no_keys() {
             problems.push(Problem::no_keys());
         }
-        if self.rollout.is_some() {
+        if let Some(rollout) = &self.rollout {
+            let since = rollout.waits_for_target_since();
+            let is_overdue = since.is_some_and(|since| now.mono >= since.after(LONGEST_STARTUP));
             problems.retain(|Problem { kind, .. }| {
-                !kind.may_be_of_rollout() || self.preflight.contains(*kind)
+                !kind.may_be_of_rollout()
+                    || self.preflight.contains(*kind)
+                    || (is_overdue && *kind == ProblemKind::ProofFails)
             });
         }
         let found = self.preflight.found(now.mono, problems);
