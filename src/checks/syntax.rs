@@ -43,8 +43,8 @@ fn parse_text(syntax: &str, parse: Parse, key: &Key, content: &[u8]) -> Result<(
     })
 }
 
-/// Where an error is. The parser of JSON finds the end of a text too early in the empty line after it; others count more line
-/// breaks.
+/// Where an error is. The parser of JSON reports a text that ends too early at the empty line after it. Other parsers count
+/// more line breaks than these.
 fn position(what: &str, content: &[u8], line: usize, column: usize) -> String {
     let text = content.trim_ascii_end();
     let last = text.split(|byte| *byte == b'\n').count();
