@@ -125,16 +125,16 @@ fn compare(builds: &[String]) {
             }
         }
         let floor = median(floor);
+        let ratio = |time: Duration, to: Duration| time.as_secs_f64() / to.as_secs_f64();
         let medians: Vec<Duration> = podnudge.into_iter().map(median).collect();
         println!("  {name}: floor {floor:?}");
         for (build, time) in builds.iter().zip(&medians) {
-            let ratio = |to: Duration| time.as_secs_f64() / to.as_secs_f64();
-            let (of_floor, of_first) = (ratio(floor), ratio(medians[0]));
+            let (of_floor, of_first) = (ratio(*time, floor), ratio(*time, medians[0]));
             println!(
                 "    {time:?}, {of_floor:.2} of the floor, {of_first:.2} of this build: {build}"
             );
         }
-        if size <= 1024 && medians[0].as_secs_f64() > AIM * floor.as_secs_f64() {
+        if size <= 1024 && ratio(medians[0], floor) > AIM {
             missed.push(name);
         }
     }

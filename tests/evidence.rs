@@ -109,9 +109,9 @@ fn an_accepted_request_after_which_nothing_is_read_is_no_evidence() {
     assert_eq!(agent.count("applied"), 0);
 }
 
-/// Of many volumes it reads only the last one, which has not changed.
+/// The application reads only the last of seven volumes, which has not changed.
 #[test]
-fn the_reads_of_each_of_many_volumes_count() {
+fn a_read_of_any_of_many_volumes_counts() {
     for reads_at_signal in [false, true] {
         let mut scene = Scene::new();
         let volumes: Vec<_> = (0..6).map(|n| scene.path(&format!("volume-{n}"))).collect();

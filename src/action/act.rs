@@ -169,7 +169,9 @@ async fn try_to_act(
             Action::Signal(action) => {
                 let sent = signal::send(context, rule, act, *action, &targets);
                 // The target has to wake up before it reads anything.
-                baseline.reads.iter().for_each(|reads| reads.watch_others());
+                if let Some(reads) = &baseline.reads {
+                    reads.watch_others();
+                }
                 sent.map(|sent| {
                     progress.signalled = Some(process::targets(sent.iter().copied()));
                     baseline.processes = roots(sent);

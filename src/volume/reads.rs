@@ -184,9 +184,9 @@ impl Watch {
         };
         match layout {
             Layout::Flat(order) => {
-                watch.others = order.iter().filter_map(|n| paths.get(*n).cloned()).collect();
-                let at_once = watch.others.len().min(AT_ONCE);
-                let at_once: Vec<PathBuf> = watch.others.drain(..at_once).collect();
+                let ordered = order.iter().filter_map(|n| paths.get(*n).cloned());
+                let mut at_once: Vec<PathBuf> = ordered.collect();
+                watch.others = at_once.split_off(at_once.len().min(AT_ONCE));
                 at_once.iter().try_for_each(|path| watch.add_content(path, true))?;
             }
             Layout::Unknown => paths.iter().try_for_each(|path| watch.add_content(path, false))?,
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directories_that_are_not_watched_at_once_follow() {
+    fn directories_beyond_the_first_four_are_watched_later() {
         static READS: OwnReads = OwnReads::new();
         let volumes: Vec<_> = (0..=AT_ONCE).map(|_| volume(&["a.conf"])).collect();
         let paths: Vec<PathBuf> = volumes.iter().map(|volume| volume.path().to_owned()).collect();

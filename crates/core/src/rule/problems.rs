@@ -10,12 +10,12 @@ use crate::fact::Fact;
 use crate::preflight::{Problem, ProblemKind};
 
 /// How long an application may take from its start to the first answer that a proof accepts.
-const LONGEST_STARTUP: Duration = Duration::from_secs(20);
+const TIME_TO_ANSWER: Duration = Duration::from_secs(20);
 
 impl Rule {
     /// Handles the answer to [`Command::Preflight`]. During a rollout no new problem with the target
-    /// is reported: its outcome says what is wrong, and the target may be absent for a moment. But nothing else would say
-    /// that the rollout waits for a target that runs, because its proof is wrong.
+    /// is reported: its outcome says what is wrong, and the target may be absent for a moment. The exception is a proof
+    /// that fails after [`TIME_TO_ANSWER`]: the target runs, and the rollout waits for it in vain.
     pub(crate) fn preflight(
         &mut self,
         now: Now,
@@ -27,7 +27,7 @@ impl Rule {
         }
         if let Some(rollout) = &self.rollout {
             let since = rollout.waits_for_target_since();
-            let is_overdue = since.is_some_and(|since| now.mono >= since.after(LONGEST_STARTUP));
+            let is_overdue = since.is_some_and(|since| now.mono >= since.after(TIME_TO_ANSWER));
             problems.retain(|Problem { kind, .. }| {
                 !kind.may_be_of_rollout()
                     || self.preflight.contains(*kind)
