@@ -219,7 +219,9 @@ fn a_command_is_started_as_without_the_supervisor() {
 /// command once, not a second time through the supervisor.
 #[test]
 fn a_command_has_the_terminal() {
-    let script = "trap 'echo int >>keys' INT; echo ready; while ! read x; do :; done; \
+    // bash runs a trap late, after the end of `read`, if the signal arrives just before `read` begins: a
+    // `read` without a time-out would then wait for a line that comes only after the trap.
+    let script = "trap 'echo int >>keys' INT; echo ready; while ! read -t 1 x; do :; done; \
         echo \"got $x $(wc -l <keys) $(awk '{print $5 == $8}' /proc/$$/stat)\"";
     let folder = tempfile::tempdir().unwrap();
     let pty = "
