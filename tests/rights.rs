@@ -16,12 +16,10 @@ use crate::support::{Scene, yaml};
 const RULE: &str = "[[rule]]\nwatch = \"/etc/app\"\n";
 
 /// The Roles, and the rules for them, that the documentation shows: the file, and the configuration that needs them.
-const SHOWN: [(&str, &str); 5] = [
+const SHOWN: [(&str, &str); 3] = [
     ("docs/actions.md", "restart = \"evict\"\n"),
     ("docs/eager-sync.md", EAGER_SYNC),
-    ("docs/fleet.md", "restart = {}\ndrain = { services = [\"web\"] }\n"),
     ("docs/fleet.md", "restart = \"evict\"\nlimit = { lease = \"web\" }\n"),
-    ("docs/monitoring.md", "http.url = \"http://127.0.0.1/\"\n[cluster]\nevents = true\n"),
 ];
 
 const EAGER_SYNC: &str = "http.url = \"http://127.0.0.1/\"\n[cluster]\neager-sync = true\n\
