@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 /// Whether requests may fail because the application itself is down.
 #[derive(Debug, Default)]
@@ -34,7 +35,13 @@ pub(super) fn get(address: &str, path: &str) -> Result<String, String> {
     if answer.starts_with("HTTP/1.1 200 ") { Ok(answer) } else { Err(answer) }
 }
 
-/// Runs `changes` while two clients send requests, none of which may fail.
+/// At full speed, clients would take the processors from all other tests.
+#[expect(clippy::disallowed_methods, reason = "clients send at a rate")]
+fn pause() {
+    thread::sleep(Duration::from_millis(1));
+}
+
+/// Runs `changes` while two clients send requests, about a thousand a second, none of which may fail.
 pub(super) fn under_load(address: &str, path: &str, changes: impl FnOnce()) {
     let excused = under_load_but_for_outages(address, path, |_| changes());
     assert_eq!(excused, 0);
@@ -52,6 +59,7 @@ pub(super) fn under_load_but_for_outages(
         for _ in 0..2 {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
+                    pause();
                     let was_on = outage.is_on();
                     sent.fetch_add(1, Ordering::Relaxed);
                     match get(address, path) {

@@ -1,14 +1,15 @@
 """Does what the API server does with admission policies: evaluates their CEL expressions, by Google's implementation
 of CEL, and applies their JSON patches. Reads a request as JSON, and prints the object after the mutations and the
-messages of the validations that deny it.
+messages of the validations that deny it: for each line of the input, a line of the output.
 
 What it does not have is the API server's type system for `Object` and `JSONPatch`: it takes them as maps, after it has
 compared the name of each type with its place, as the API server does. The fields are checked by validating the result
 against the schema of Pods. A MutatingPolicy of Kyverno has the same expressions, and needs no binding.
 
-    admission.py POLICY.yaml … <REQUEST.json
+    admission.py POLICY.yaml … <REQUESTS.jsonl
 """
 
+import functools
 import json
 import re
 import sys
@@ -50,6 +51,11 @@ def as_maps(expression):
     return "".join(result)
 
 
+@functools.cache
+def compiled(expression):
+    return ENVIRONMENT.compile(as_maps(expression))
+
+
 class Policy:
     """A policy, for one request."""
 
@@ -64,8 +70,7 @@ class Policy:
                 # Of several with this name, there is none.
                 [own] = [it["expression"] for it in self.spec["variables"] if it["name"] == name]
                 self.known[name] = self.value(own)
-        compiled = ENVIRONMENT.compile(as_maps(expression))
-        value = compiled.eval(data={**self.data, "variables": dict(self.known)})
+        value = compiled(expression).eval(data={**self.data, "variables": dict(self.known)})
         if value.type() == cel.Type.ERROR:
             sys.exit(f"{expression}: {value.value()}")
         return value.plain_value()
@@ -101,16 +106,7 @@ def patch(target, operation):
         target[last] = operation["value"]
 
 
-def main():
-    documents = [one for name in sys.argv[1:] for one in yaml.safe_load_all(open(name, encoding="utf-8"))]
-    bound = {one["spec"]["policyName"] for one in documents if one["kind"].endswith("PolicyBinding")}
-    policies = [
-        one
-        for one in documents
-        if one["kind"] == "MutatingPolicy"
-        or (one["kind"].endswith("AdmissionPolicy") and one["metadata"]["name"] in bound)
-    ]
-    request = json.load(sys.stdin)
+def admit(policies, request):
     denied, mutated = [], False
     # First all that mutate.
     for document in sorted(policies, key=lambda one: one["kind"]):
@@ -127,7 +123,20 @@ def main():
             if not policy.value(validation["expression"]):
                 message = validation.get("message")
                 denied.append(message or policy.value(validation["messageExpression"]))
-    json.dump({"object": request["object"], "mutated": mutated, "denied": denied}, sys.stdout)
+    return {"object": request["object"], "mutated": mutated, "denied": denied}
+
+
+def main():
+    documents = [one for name in sys.argv[1:] for one in yaml.safe_load_all(open(name, encoding="utf-8"))]
+    bound = {one["spec"]["policyName"] for one in documents if one["kind"].endswith("PolicyBinding")}
+    policies = [
+        one
+        for one in documents
+        if one["kind"] == "MutatingPolicy"
+        or (one["kind"].endswith("AdmissionPolicy") and one["metadata"]["name"] in bound)
+    ]
+    for line in sys.stdin:
+        print(json.dumps(admit(policies, json.loads(line))), flush=True)
 
 
 main()

@@ -1,9 +1,10 @@
 //! Manifests as the real kubectl, helm and CEL make them, and what they have to have.
 
+use std::cell::RefCell;
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use podnudge::cli;
 use serde_json::{Value, json};
@@ -185,16 +186,59 @@ pub(crate) struct Admission {
     pub(crate) denied: Vec<String>,
 }
 
+/// A process that evaluates the policies of these files. It compiles their expressions once.
+struct Evaluator {
+    policies: Vec<String>,
+    process: Child,
+}
+
+impl Evaluator {
+    fn start(policies: &[&str]) -> Self {
+        let mut python = tool("python");
+        python.arg("tests/kubernetes/admission.py").args(policies);
+        let process = python.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self {
+            policies: policies.iter().map(|&file| file.to_owned()).collect(),
+            process: process.spawn().unwrap(),
+        }
+    }
+
+    fn answer(&mut self, request: &Value) -> Value {
+        let process = &mut self.process;
+        writeln!(process.stdin.as_mut().unwrap(), "{request}").unwrap();
+        let mut line = String::new();
+        // It prints nothing more until the next request.
+        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let mut error = String::new();
+            process.stderr.as_mut().unwrap().read_to_string(&mut error).unwrap();
+            panic!("{:?}: {error}", self.policies);
+        }
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+impl Drop for Evaluator {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        let _ended = self.process.wait();
+    }
+}
+
+thread_local! {
+    /// Those of this test, which has a thread of its own.
+    static EVALUATORS: RefCell<Vec<Evaluator>> = const { RefCell::new(Vec::new()) };
+}
+
 pub(crate) fn admit(policies: &[&str], request: &Value) -> Admission {
-    let mut python = tool("python");
-    python.arg("tests/kubernetes/admission.py").args(policies);
-    let mut child =
-        python.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(request.to_string().as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{policies:?}: {error}");
-    let mut answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut answer = EVALUATORS.with_borrow_mut(|all| {
+        let known = all.iter().position(|one| one.policies == policies);
+        let place = known.unwrap_or_else(|| {
+            all.push(Evaluator::start(policies));
+            all.len() - 1
+        });
+        all[place].answer(request)
+    });
     Admission {
         denied: texts(&answer["denied"]),
         is_mutated: answer["mutated"] == true,
