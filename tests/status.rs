@@ -26,6 +26,8 @@ fn nudge(scene: &Scene, arguments: &[&str]) -> Agent {
     let mut podnudge = scene.podnudge();
     // The jitter depends on it.
     podnudge.env("PODNUDGE_POD_UID", "1");
+    // In `/tmp`, the podnudges of other tests remove the copies of a rule with this name.
+    podnudge.env("PODNUDGE_WORK_DIR", scene.folder.path());
     let options = ["--signal", "HUP", "--pidfile", "FOLDER/app.pid"];
     scene.nudge_by(podnudge, &[&options, arguments].concat())
 }

@@ -115,7 +115,8 @@ fn a_uwsgi_that_ends_late_after_its_signal_keeps_ending() {
 fn a_privoxy_that_ends_at_the_next_request_is_missed() {
     in_network!();
     let (mut scene, _container) = start_privoxy();
-    let agent = scene.nudge(&HUP);
+    // A look may meet one of the processes, so there have to be several.
+    let agent = scene.nudge(&[&HUP[..], &["--resync", "2s"]].concat());
     edit(&mut scene, &agent, &proxy("2", ""));
     wait_until("the edit is served", || shows("2"));
     agent.wait_for("delivered", 1);
