@@ -25,7 +25,8 @@ fn workers(of: u32) -> Vec<i32> {
 }
 
 /// Broken content, a worker that the kernel kills for memory, the fix, and good edits. A podnudge that gets no processor
-/// for the 100 ms in which the only old worker and the new one run misses that proof, and signals once more.
+/// for the 100 ms in which the only old worker and the new one run misses that proof, and signals once more: beside many
+/// other tests, several times.
 fn is_not_verified_by_a_worker_that_was_started_again(number: usize) {
     let mut scene = Scene::on_tmpfs("/etc/nginx", &content(number, 0, ""));
     let (nginx, _) = scene.run(&["nginx"]);
@@ -33,7 +34,7 @@ fn is_not_verified_by_a_worker_that_was_started_again(number: usize) {
     let agent = scene.configured(
         "[[rule]]\nwatch = \"/etc/nginx\"\nsettle = \"0s\"\non-start = \"never\"\n\
          min-interval = \"0s\"\ntarget.process = \"nginx\"\npreset = \"nginx\"\n\
-         retry = { first = \"100ms\", attempts = 3 }\nverify = { alive-for = \"10ms\", timeout = \"3s\" }\n",
+         retry = { first = \"100ms\", attempts = 6 }\nverify = { alive-for = \"10ms\", timeout = \"3s\" }\n",
     );
     agent.wait_for("baseline", 1);
     scene.kubelet.write(&content(number, 1, "retrun 1;"));
