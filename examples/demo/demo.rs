@@ -68,7 +68,8 @@ fn demo() {
         std::process::exit(1);
     });
     println!(
-        "\n1. One option. podnudge finds the process that mounts the volume, and knows the program."
+        "\n1. One option. podnudge finds the process that mounts the volume, and knows the program:\n   \
+         nginx, here by a program of that name which reloads in the same way."
     );
     in_namespace(&podnudge);
     let folder = tempfile::tempdir().unwrap();
@@ -101,7 +102,7 @@ fn demo() {
     let config = folder.path().join("podnudge.toml");
     let checker = std::env::current_exe().unwrap();
     let rule = format!(
-        "[agent]\nwork-dir = \"{}\"\n[[rule]]\nname = \"app\"\n[rule.http]\nurl = {reload:?}\n\
+        "[agent]\nwork-dir = \"{}\"\n[[rule]]\nname = \"app\"\nhttp = {reload:?}\n\
          [[rule.check]]\nexec = [\"{}\", \"checker\", \"{{dir}}/version\"]\n",
         folder.path().display(),
         checker.display(),
