@@ -302,12 +302,15 @@ impl Application {
         }
     }
 
-    /// The target has ended after the rollout: what ran the content is gone.
-    pub(crate) fn target_ended(&mut self) {
+    /// The target has ended after the rollout: what ran the content is gone. Returns whether nothing else tells what that
+    /// means: no trial, and no other rule, which may have ended it (`acts_elsewhere`).
+    pub(crate) fn target_ended(&mut self, acts_elsewhere: bool) -> bool {
         if self.reads_volumes() {
             self.running.drop_evidence();
         }
         self.at_start.iter_mut().for_each(AtStart::target_ended);
+        self.trial.iter_mut().for_each(|trial| trial.ended(acts_elsewhere));
+        self.trial.is_none() && !acts_elsewhere
     }
 
     /// Forgets the running digest.

@@ -22,16 +22,29 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Counts the restarts that an earlier podnudge has counted. A later time than now, after a change of the
-    /// clock, counts as now: the budget is not exceeded, and no restart waits longer than `within`.
-    pub(super) fn restored(restarts: impl IntoIterator<Item = Moment>, now: Moment) -> Self {
-        let mut restarts: Vec<Moment> = restarts.into_iter().map(|at| at.min(now)).collect();
+    /// Counts the restarts that an earlier podnudge has counted, and one that had begun, as it may have taken place. A
+    /// later time than now, after a change of the clock, counts as now: the budget is not exceeded, and no restart waits
+    /// longer than `within`.
+    pub(super) fn restored(memory: &Memory, now: Moment) -> Self {
+        let saved = memory.rollout.as_ref().filter(|saved| !saved.is_after_restart());
+        let began = saved.and_then(|saved| saved.restart_began);
+        let is_counted = |began: &Moment| memory.restarts.iter().any(|at| at >= began);
+        let uncounted = began.filter(|began| !is_counted(began));
+        let all = memory.restarts.iter().copied().chain(uncounted);
+        let mut restarts: Vec<Moment> = all.map(|at| at.min(now)).collect();
         restarts.sort_unstable();
         Self { restarts: restarts.into() }
     }
 
+    /// Counts a restart that began at `began`, unless it counts already.
+    pub(super) fn count_once(&mut self, now: Moment, began: Option<Moment>, limit: RestartBudget) {
+        if !began.is_some_and(|began| self.restarts().any(|at| at >= began)) {
+            self.count(now, limit);
+        }
+    }
+
     /// Counts a restart of the target.
-    pub(super) fn restarted(&mut self, now: Moment, limit: RestartBudget) {
+    pub(super) fn count(&mut self, now: Moment, limit: RestartBudget) {
         while self.restarts.front().is_some_and(|at| at.after(limit.within) <= now) {
             self.restarts.pop_front();
         }

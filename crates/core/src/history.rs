@@ -50,7 +50,7 @@ impl History {
     pub fn commanded(&mut self, now: UnixTime, command: &Command) {
         match command {
             Command::Check(rule, digest) => self.happened(*rule, |changed| {
-                changed.on_disk(now, *digest).goes_on(now, StepName::Check);
+                changed.on_disk(now, *digest).begin_step(now, StepName::Check);
             }),
             Command::Publish(rule, digest) => {
                 self.happened(*rule, |changed| _ = changed.acting(now, *digest));
@@ -79,7 +79,7 @@ impl History {
         if matches!(acted, Acted::Absent(_) | Acted::Failed(_) | Acted::Refused(_)) {
             self.happened(rule, |changed| {
                 if let Some(change) = changed.in_rollout() {
-                    change.goes_on(now, StepName::Wait);
+                    change.begin_step(now, StepName::Wait);
                 }
             });
         }
@@ -138,7 +138,7 @@ impl Changed {
             other.ends(now, Outcome::Superseded);
         }
         let change = self.of(now, digest);
-        change.goes_on(now, StepName::Act);
+        change.begin_step(now, StepName::Act);
         change
     }
 
@@ -162,13 +162,13 @@ impl Changed {
                 open.for_each(Change::released);
             }
             Fact::Passed(digest) | Fact::Scheduled(digest, ..) => {
-                self.on_disk(now, *digest).goes_on(now, StepName::Wait);
+                self.on_disk(now, *digest).begin_step(now, StepName::Wait);
             }
             Fact::Draining(digest, _) | Fact::EndingForPod(digest, _) | Fact::Evicted(digest) => {
-                self.of(now, *digest).goes_on(now, StepName::Wait);
+                self.of(now, *digest).begin_step(now, StepName::Wait);
             }
             Fact::Sent(digest, _) | Fact::Accepted(digest, _) | Fact::Restarted(digest, ..) => {
-                self.of(now, *digest).goes_on(now, StepName::Verify);
+                self.of(now, *digest).begin_step(now, StepName::Verify);
             }
             Fact::Escalating(digest, reason) => {
                 self.of(now, *digest).waits(now, reason);
@@ -192,7 +192,7 @@ impl Changed {
             Fact::RollingBack(failed, good, reason) => {
                 let change = self.last_of(now, *failed);
                 change.because(reason);
-                change.goes_on(now, StepName::Act);
+                change.begin_step(now, StepName::Act);
                 self.back = Some((*failed, *good));
                 self.rollout = Some(*failed);
             }

@@ -312,7 +312,7 @@ impl Intake {
 
     /// Whether to read when the certificates of the content expire: until there is an answer, because there is none if
     /// the content moves meanwhile. Content that has interrupted podnudge is checked first.
-    pub(crate) fn looks_at_certificates(&self, disk: Digest, policy: &Policy) -> bool {
+    pub(crate) fn reads_certificates(&self, disk: Digest, policy: &Policy) -> bool {
         policy.intake.has_certificates
             && self.source.digest() == Some(disk)
             && self.certificates_on_disk().is_none()

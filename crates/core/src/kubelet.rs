@@ -60,7 +60,7 @@ impl Ends {
         Self { count, start: at.after(delay(count)) }
     }
 
-    /// What an earlier podnudge has counted. A time that cannot be, after a change of the clock, counts as now.
+    /// What an earlier podnudge has counted. After a change of the clock, a start that is too late is taken for one with the longest delay.
     #[must_use]
     pub(super) fn as_of(self, now: Moment) -> Self {
         Self { start: self.start.min(now.after(LONGEST)), ..self }

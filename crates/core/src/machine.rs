@@ -299,7 +299,7 @@ impl Core {
         self.commands.pop_front()
     }
 
-    /// The latest time to call [`Core::tick`]. Only the resync wakes an idle core.
+    /// The latest time to call [`Core::tick`]. Only the resync, and volumes that are polled, wake an idle core.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Moment> {
         if self.is_stopped() {

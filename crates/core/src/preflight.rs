@@ -234,9 +234,9 @@ impl Problem {
 
 /// How long after the first preflight a second one follows: the containers of a pod start one after
 /// the other.
-const STARTUP_TIME: Duration = Duration::from_secs(1);
+const FIRST_REPEAT: Duration = Duration::from_secs(1);
 /// The longest wait between two of these preflights, each of which is twice as long as the one before.
-const LONGEST_STARTUP: Duration = Duration::from_secs(16);
+const LONGEST_REPEAT: Duration = Duration::from_secs(16);
 
 /// The current problems of a rule.
 #[derive(Debug, Default)]
@@ -286,7 +286,7 @@ impl Preflight {
 
     /// Another target runs, and the next preflight is to tell of its problems.
     pub(super) fn other_target(&mut self) {
-        self.progress = Progress::Looking(LONGEST_STARTUP);
+        self.progress = Progress::Looking(LONGEST_REPEAT);
     }
 
     /// The application has given proof, which solves the problems with that. Returns the same as `found`.
@@ -320,7 +320,7 @@ impl Preflight {
         mut problems: Vec<Problem>,
     ) -> (Vec<Problem>, Vec<ProblemKind>) {
         let wait = match self.progress {
-            Progress::First => Some(STARTUP_TIME),
+            Progress::First => Some(FIRST_REPEAT),
             Progress::Looking(wait) => Some(wait * 2),
             _ => None,
         };
@@ -329,7 +329,7 @@ impl Preflight {
             if self.progress == Progress::First {
                 problems.retain(|problem| !problem.kind.may_solve_itself());
             }
-            self.progress = if is_starting && wait <= LONGEST_STARTUP {
+            self.progress = if is_starting && wait <= LONGEST_REPEAT {
                 Progress::Again(now.after(wait), wait)
             } else {
                 Progress::Done

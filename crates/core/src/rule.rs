@@ -31,7 +31,7 @@ mod trial;
 
 use std::collections::VecDeque;
 
-use super::application::{Application, Rate, Save, Trial, Unfinished};
+use super::application::{Application, Rate, Save, Unfinished};
 use super::command::Command;
 use super::event::{Found, RuleId};
 use super::fact::Fact;
@@ -133,8 +133,7 @@ impl Rule {
     /// Whether the rule is publishing, acting on its target, or waiting for the proof, or for why
     /// the target has ended.
     pub(super) fn is_busy(&self) -> bool {
-        self.rollout.as_ref().is_some_and(Rollout::is_busy)
-            || self.application.trial().is_some_and(Trial::is_polling)
+        self.rollout.as_ref().is_some_and(Rollout::is_busy) || self.application.is_polling()
     }
 
     pub(super) fn checks(&self) -> &Checks {

@@ -32,7 +32,7 @@ use crate::reason::Reason;
 use crate::status::Histogram;
 pub use edits::{Edit, Target};
 pub use election::LeaseAsk;
-use election::{Election, Turn};
+use election::{Election, Leadership};
 use follow::{Dated, Follow, Learnt};
 pub use lease::SyncLease;
 pub use messages::{Answer, Followed, Request, Settings, SyncFact, SyncStatus};
@@ -93,8 +93,8 @@ impl Sync {
     /// The next request to send, and the epoch that its answers name. Call it until it returns `None`, after every answer
     /// and at the time of [`Sync::next_wakeup`].
     pub fn next_request(&mut self, now: Now) -> Option<(u32, Request)> {
-        if let Some(turn) = self.election.expire(now.mono) {
-            self.turned(now, turn);
+        if let Some(change) = self.election.expire(now.mono) {
+            self.leadership_changed(now, change);
         }
         self.report(now.mono);
         let request = self.next(now)?;
@@ -144,8 +144,8 @@ impl Sync {
     /// Handles what has come of a request of this epoch.
     pub fn handle(&mut self, now: Now, epoch: u32, answer: Answer) {
         if let Answer::Lease(answer) = answer {
-            if let Some(turn) = self.election.answered(now.mono, answer) {
-                self.turned(now, turn);
+            if let Some(change) = self.election.answered(now.mono, answer) {
+                self.leadership_changed(now, change);
             }
         } else if epoch == self.epoch {
             self.worked(now, answer);
@@ -242,10 +242,10 @@ impl Sync {
         }
     }
 
-    fn turned(&mut self, now: Now, turn: Turn) {
+    fn leadership_changed(&mut self, now: Now, change: Leadership) {
         self.epoch = self.epoch.wrapping_add(1);
         self.failing = None;
-        let Turn::Won(record) = turn else {
+        let Leadership::Won(record) = change else {
             self.work = None;
             self.facts.push_back(SyncFact::NotLeading);
             return;

@@ -14,7 +14,7 @@ use crate::snapshot::Digest;
 
 /// The intervals between inspections: of a process that may still end during its start, and later or while there is
 /// none.
-const LOOK: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
+const INSPECT_EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
 
 /// A process that has run for so long has not ended because of its content.
 const STABLE: Duration = Duration::from_mins(1);
@@ -25,7 +25,7 @@ const GONE: Duration = Duration::from_mins(10);
 /// An end so soon after the content was in place may be due to it.
 const SOON: Duration = Duration::from_mins(10);
 
-/// After so many looks in a row that find no process, six minutes, the target does not run the content. One that ends
+/// After so many inspections in a row that find no process, six minutes, the target does not run the content. One that ends
 /// at each start at once is never seen: it lives for some milliseconds, and the kubelet waits up to five minutes until
 /// the next start.
 const ABSENCES_REPORTED: u32 = 72;
@@ -40,10 +40,10 @@ pub(super) struct Crashes {
     /// The start of the process that runs now, if one was found.
     runs_since: Option<Moment>,
     /// When to inspect it next; `None` during an inspection.
-    next_look: Option<Moment>,
+    next_inspection: Option<Moment>,
     /// Whether the first one came soon after the content was in place.
     came_soon: bool,
-    /// How many looks in a row have found no process.
+    /// How many inspections in a row have found no process.
     absences: u32,
     /// Set once it keeps ending, or does not come back.
     reason: Option<Reason>,
@@ -52,7 +52,7 @@ pub(super) struct Crashes {
 }
 
 impl Crashes {
-    /// Counts an end that was not looked for. `exposed_at`: when the target could first read the content of a rollout.
+    /// Counts an end that no inspection has found. `exposed_at`: when the target could first read the content of a rollout.
     pub(super) fn ended(
         before: Option<Self>,
         digest: Digest,
@@ -65,7 +65,7 @@ impl Crashes {
             ends: Ends::none(now),
             last: now,
             runs_since: None,
-            next_look: None,
+            next_inspection: None,
             came_soon: exposed_at.is_some_and(|at| now < at.after(SOON)),
             absences: 0,
             reason: None,
@@ -85,21 +85,21 @@ impl Crashes {
     }
 
     pub(super) fn next_wakeup(&self) -> Option<Moment> {
-        self.next_look
+        self.next_inspection
     }
 
     /// Begins an inspection if one is due. Returns whether it did.
-    pub(super) fn begin_due_look(&mut self, now: Moment) -> bool {
-        self.next_look.take_if(|at| *at <= now).is_some()
+    pub(super) fn begin_due_inspection(&mut self, now: Moment) -> bool {
+        self.next_inspection.take_if(|at| *at <= now).is_some()
     }
 
-    /// Takes what an inspection has found. Returns whether the target is not looked at any more.
-    pub(super) fn looked(&mut self, found: &Inspection, now: Moment) -> bool {
-        // Others look at the target, too, and more often.
-        let is_own_look = self.next_look.is_none();
+    /// Takes what an inspection has found. Returns whether the target is not inspected any more.
+    pub(super) fn inspected_after_end(&mut self, found: &Inspection, now: Moment) -> bool {
+        // Others inspect the target, too, and more often.
+        let is_own = self.next_inspection.is_none();
         if *found != Inspection::Absent {
             self.absences = 0;
-        } else if is_own_look {
+        } else if is_own {
             self.absences = self.absences.saturating_add(1);
         }
         match (found, self.runs_since) {
@@ -127,8 +127,8 @@ impl Crashes {
             _ => {}
         }
         let is_young = self.runs_since.is_some_and(|since| now < since.after(MAX_STARTUP));
-        let wait = if is_young { LOOK.0 } else { LOOK.1 };
-        self.next_look = Some(now.after(wait));
+        let wait = if is_young { INSPECT_EVERY.0 } else { INSPECT_EVERY.1 };
+        self.next_inspection = Some(now.after(wait));
         match self.runs_since {
             Some(since) => now >= since.after(STABLE),
             None => self.reason.is_none() && now >= self.last.after(GONE),
@@ -144,7 +144,8 @@ impl Crashes {
 
     fn count(&mut self, now: Moment) {
         self.ends = Ends::after(Some(self.ends), now);
-        (self.last, self.runs_since, self.next_look) = (now, None, Some(now.after(LOOK.0)));
+        (self.last, self.runs_since, self.next_inspection) =
+            (now, None, Some(now.after(INSPECT_EVERY.0)));
         if self.ends.are_many() {
             self.keeps_ending(now, self.ends.reason(now));
         }

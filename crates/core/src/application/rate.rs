@@ -7,8 +7,9 @@ use crate::budget::Budget;
 use crate::clock::Moment;
 use crate::event::{Acted, Alive, Verified};
 use crate::kubelet::{self, Ends, StartDelay};
+use crate::memory::Memory;
 use crate::policy::Policy;
-use crate::rollout::Input;
+use crate::rollout::{Input, Rollout};
 
 /// What was done to the application so far.
 #[derive(Debug, Clone, Default)]
@@ -23,16 +24,12 @@ pub(crate) struct Rate {
 
 impl Rate {
     /// Takes what an earlier podnudge has saved. Times after `now` count as now.
-    pub(crate) fn restored(
-        now: Moment,
-        restarts: impl IntoIterator<Item = Moment>,
-        last_action: Option<Moment>,
-        ends: Ends,
-    ) -> Self {
-        let ends = ends.as_of(now);
+    pub(crate) fn restored(now: Moment, memory: &Memory) -> Self {
+        let began = memory.rollout.as_ref().and_then(|saved| saved.restart_began);
+        let ends = memory.ends.as_of(now);
         Self {
-            budget: Budget::restored(restarts, now),
-            last_action: last_action.map(|at| at.min(now)),
+            budget: Budget::restored(memory, now),
+            last_action: memory.last_action.max(began).map(|at| at.min(now)),
             is_container: ends.count > 0,
             ends,
         }
@@ -49,14 +46,25 @@ impl Rate {
         self.last_action = Some(now);
     }
 
-    /// The target was restarted.
-    pub(crate) fn restarted(&mut self, now: Moment, policy: &Policy) {
-        self.budget.restarted(now, policy.application.restarts);
+    /// The target was restarted for this rollout. The rollback of a restart is part of that restart.
+    pub(crate) fn restarted(&mut self, now: Moment, rollout: &Rollout, policy: &Policy) {
+        if !rollout.is_after_restart() {
+            self.budget.count(now, policy.application.restarts);
+        }
     }
 
-    /// Whether a restart since then is counted.
-    pub(crate) fn has_restarted_since(&self, began: Moment) -> bool {
-        self.restarts().any(|at| at >= began)
+    /// podnudge ends for a restart of the pod, which began at `began`. It may have ended for it before.
+    pub(crate) fn ends_pod(
+        &mut self,
+        now: Moment,
+        began: Option<Moment>,
+        rollout: &Rollout,
+        policy: &Policy,
+    ) {
+        if !rollout.is_after_restart() {
+            self.budget.count_once(now, began, policy.application.restarts);
+        }
+        self.acted(now);
     }
 
     /// The target is the main process of a container, or is not.

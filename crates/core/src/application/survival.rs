@@ -53,6 +53,21 @@ impl Application {
         self.trial.take()
     }
 
+    /// Since when the application could read content that is on trial.
+    pub(crate) fn exposed_on_trial(&self) -> Option<Moment> {
+        self.trial.as_ref().and(self.exposed_at)
+    }
+
+    /// Whether a poll of the trial is in progress.
+    pub(crate) fn is_polling(&self) -> bool {
+        self.trial.as_ref().is_some_and(Trial::is_polling)
+    }
+
+    /// When to poll for the trial.
+    pub(crate) fn next_poll(&self) -> Option<Moment> {
+        self.trial.as_ref().and_then(Trial::next_wakeup)
+    }
+
     /// A process has ended that ran the content, whatever the evidence for that was.
     pub(crate) fn crashed(&mut self, now: Moment) {
         if let Some(running) = self.running() {
@@ -61,17 +76,22 @@ impl Application {
         }
     }
 
-    /// Begins to look for further ends, if that is due. `is_busy`: another rule acts on it, and may restart it.
-    pub(crate) fn begin_due_look(&mut self, now: Moment, is_busy: bool, is_stopping: bool) -> bool {
+    /// Begins an inspection for further ends, if that is due. `is_busy`: another rule acts on it, and may restart it.
+    pub(crate) fn begin_due_inspection(
+        &mut self,
+        now: Moment,
+        is_busy: bool,
+        is_stopping: bool,
+    ) -> bool {
         let running = self.running();
         self.crashes.take_if(|crashes| is_stopping || running != Some(crashes.digest()));
-        !is_busy && self.crashes.as_mut().is_some_and(|crashes| crashes.begin_due_look(now))
+        !is_busy && self.crashes.as_mut().is_some_and(|crashes| crashes.begin_due_inspection(now))
     }
 
     /// Takes what an inspection has found. Returns whether ends are still counted.
-    pub(crate) fn looked(&mut self, found: &Inspection, now: Moment) -> bool {
+    pub(crate) fn inspected_after_end(&mut self, found: &Inspection, now: Moment) -> bool {
         let Some(crashes) = &mut self.crashes else { return false };
-        let is_over = crashes.looked(found, now);
+        let is_over = crashes.inspected_after_end(found, now);
         if is_over {
             self.crashes = None;
         }
@@ -90,8 +110,8 @@ impl Application {
         self.crashes.as_ref().and_then(Crashes::reason)
     }
 
-    /// When to look for further ends.
-    pub(crate) fn next_look(&self) -> Option<Moment> {
+    /// When to inspect it for further ends.
+    pub(crate) fn next_inspection(&self) -> Option<Moment> {
         self.crashes.as_ref().and_then(Crashes::next_wakeup)
     }
 }

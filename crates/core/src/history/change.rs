@@ -1,4 +1,4 @@
-//! One change, as it goes on.
+//! One change and its steps.
 
 use std::time::Duration;
 
@@ -48,8 +48,8 @@ impl Change {
         self.is_open() && self.digest.is_none()
     }
 
-    /// Begins a step, unless it goes on.
-    pub(super) fn goes_on(&mut self, now: UnixTime, step: StepName) {
+    /// Begins a step, unless it is the current one.
+    pub(super) fn begin_step(&mut self, now: UnixTime, step: StepName) {
         if let Some(ended) = self.ended_at.take() {
             self.add(ended, StepName::Wait);
         }
@@ -65,8 +65,8 @@ impl Change {
                 self.steps.pop();
             }
         }
-        let goes_on = self.steps.last().is_some_and(|last| last.step == step);
-        if !goes_on {
+        let is_current = self.steps.last().is_some_and(|last| last.step == step);
+        if !is_current {
             if self.steps.len() == MOST_STEPS {
                 self.leave_out_an_attempt();
             }
@@ -89,7 +89,7 @@ impl Change {
 
     pub(super) fn waits(&mut self, now: UnixTime, reason: &Reason) {
         self.because(reason);
-        self.goes_on(now, StepName::Wait);
+        self.begin_step(now, StepName::Wait);
     }
 
     pub(super) fn because(&mut self, reason: &Reason) {

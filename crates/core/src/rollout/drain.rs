@@ -26,7 +26,7 @@ impl Rollout {
         let drain = self.drain(ctx);
         let is_limited = self.is_limited(ctx);
         if let Some(drain) = drain.filter(|_| !is_limited)
-            && self.goes_on_draining(drain, ctx, progress)
+            && self.continue_drain(drain, ctx, progress)
         {
             return;
         }
@@ -72,7 +72,7 @@ impl Rollout {
     }
 
     /// Continues the drain, if it has begun and is not over. Returns whether that is so.
-    fn goes_on_draining(
+    fn continue_drain(
         &mut self,
         drain: &DrainPolicy,
         ctx: &Context<'_>,

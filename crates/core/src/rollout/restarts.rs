@@ -48,6 +48,13 @@ impl Rollout {
         self.needs_budget(waited_for, ctx) && ctx.restart_at > ctx.now.mono
     }
 
+    /// When the next attempt can be made, which is due at `at`. Where it cannot, what can be rolled back is rolled back at
+    /// once.
+    pub(super) fn within_budget(&self, what: WaitFor, at: Moment, ctx: &Context<'_>) -> Moment {
+        let is_held = self.needs_budget(what, ctx) && ctx.roll_back_to.is_none();
+        if is_held { at.max(ctx.restart_at) } else { at }
+    }
+
     /// Whether a restart may follow the actions: once per rollout, and within the budget.
     pub(super) fn may_escalate(&self, ctx: &Context<'_>) -> bool {
         // The rollback of a restart is part of that restart.

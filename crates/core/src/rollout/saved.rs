@@ -61,14 +61,8 @@ impl Rollout {
         rollout.is_suspect = saved.is_suspect;
         rollout.attempt = saved.attempt.max(1);
         rollout.is_restart = saved.is_restart;
-        let began = saved.restart_began.map(|at| at.min(now.mono));
         rollout.has_failed = saved.attempt > 1 || saved.is_restart || saved.retry_at.is_some();
-        rollout.target_restart = match (began, saved.pod_ends) {
-            _ if saved.is_in_new_pod => Some(TargetRestart::PodReplaced),
-            (None, _) => None,
-            (Some(began), 0) => Some(TargetRestart::Interrupted(began)),
-            (Some(began), ends) => Some(TargetRestart::PodEnded { began, ends }),
-        };
+        rollout.target_restart = TargetRestart::restored(&saved, now.mono);
         if let Some(reason) = saved.tripped {
             rollout.restore_tripped(reason, now.mono);
         } else if let Some(at) = saved.retry_at {

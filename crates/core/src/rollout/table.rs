@@ -206,8 +206,7 @@ impl Rollout {
         if *what == WaitFor::Services {
             return None;
         }
-        let is_held = self.needs_budget(*what, ctx) && ctx.roll_back_to.is_none();
-        Some(if is_held { *at.max(&ctx.restart_at) } else { *at })
+        Some(self.within_budget(*what, *at, ctx))
     }
 
     /// The reason that is shown.

@@ -1,6 +1,7 @@
 //! The restart of a target by a rollout, by this podnudge or by an earlier one.
 
 use crate::clock::Moment;
+use crate::memory::SavedRollout;
 
 /// A restart of the target by a rollout, and what is known of it. The times are those at which podnudge began it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,18 @@ pub(super) enum TargetRestart {
 }
 
 impl TargetRestart {
+    /// What an earlier podnudge has saved of it.
+    pub(super) fn restored(saved: &SavedRollout, now: Moment) -> Option<Self> {
+        if saved.is_in_new_pod {
+            return Some(Self::PodReplaced);
+        }
+        let began = saved.restart_began?.min(now);
+        Some(match saved.pod_ends {
+            0 => Self::Interrupted(began),
+            ends => Self::PodEnded { began, ends },
+        })
+    }
+
     pub(super) fn began(self) -> Option<Moment> {
         match self {
             Self::Begun(began)

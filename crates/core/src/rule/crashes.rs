@@ -15,26 +15,26 @@ impl Rule {
     }
 
     /// Inspects the target, if that is due. Another rule that acts on it may restart it.
-    pub(super) fn look_for_crashes(&mut self, now: Now, out: &mut VecDeque<Command>) {
+    pub(super) fn inspect_after_end(&mut self, now: Now, out: &mut VecDeque<Command>) {
         let is_busy = self.neighbours.busy.is_some();
-        if self.application.begin_due_look(now.mono, is_busy, self.is_stopping()) {
+        if self.application.begin_due_inspection(now.mono, is_busy, self.is_stopping()) {
             out.push_back(Command::Inspect(self.id));
         }
     }
 
     /// When to inspect it. Another rule that acts on the target ends its work first.
-    pub(super) fn next_look(&self) -> Option<Moment> {
-        self.application.next_look().filter(|_| self.neighbours.busy.is_none())
+    pub(super) fn next_inspection(&self) -> Option<Moment> {
+        self.application.next_inspection().filter(|_| self.neighbours.busy.is_none())
     }
 
     /// Takes what an inspection has found.
-    pub(super) fn looked_for_crashes(
+    pub(super) fn inspected_after_end(
         &mut self,
         now: Now,
         found: &Inspection,
         out: &mut VecDeque<Command>,
     ) {
-        if self.application.looked(found, now.mono) {
+        if self.application.inspected_after_end(found, now.mono) {
             self.report_crashes(now, out);
         }
     }

@@ -74,7 +74,7 @@ impl Rule {
     }
 
     fn look_at_certificates(&self, disk: Digest, out: &mut VecDeque<Command>) {
-        if self.intake.looks_at_certificates(disk, &self.policy) {
+        if self.intake.reads_certificates(disk, &self.policy) {
             out.push_back(Command::Expiry(self.id, disk));
         }
     }
@@ -129,7 +129,7 @@ impl Rule {
 
     /// Handles the answer to [`Command::Inspect`].
     pub(crate) fn inspected(&mut self, now: Now, target: Inspection, out: &mut VecDeque<Command>) {
-        self.looked_for_crashes(now, &target, out);
+        self.inspected_after_end(now, &target, out);
         let Some(disk) =
             self.intake.source().on_disk().filter(|_| self.application.is_inspecting())
         else {
@@ -328,12 +328,10 @@ impl Rule {
         }
         match input {
             Input::Ended if self.rollout.is_none() => {
-                self.application.target_ended();
-                self.ended_in_bake();
                 let acts_elsewhere = self.neighbours.busy.is_some();
-                if let Some(trial) = self.application.trial_mut() {
-                    trial.ended(acts_elsewhere);
-                } else if !acts_elsewhere {
+                let is_unexplained = self.application.target_ended(acts_elsewhere);
+                self.ended_in_bake();
+                if is_unexplained {
                     self.crashed(now, out);
                 }
             }

@@ -82,14 +82,7 @@ impl Rule {
         let is_known = memory.is_some();
         let memory = memory.unwrap_or_default();
         let saved = memory.rollout.clone();
-        let began = saved.as_ref().and_then(|saved| saved.restart_began);
-        // The rollback of a restart is part of that restart.
-        let is_counted = saved.as_ref().is_some_and(SavedRollout::is_after_restart)
-            || began.is_none_or(|began| memory.restarts.iter().any(|at| *at >= began));
-        let uncounted = began.filter(|_| !is_counted);
-        let restarts = memory.restarts.iter().copied().chain(uncounted);
-        let last_action = memory.last_action.max(began);
-        *self.application.rate_mut() = Rate::restored(now.mono, restarts, last_action, memory.ends);
+        *self.application.rate_mut() = Rate::restored(now.mono, &memory);
         if let Some(failed) = memory.failed.clone() {
             self.application.verdicts_mut().give_up(failed);
         }

@@ -15,7 +15,7 @@ impl Rule {
         cause: Cause,
         digest: Digest,
     ) -> Answer<'_> {
-        let needs_slot = self.needs_slot(cause, digest);
+        let needs_slot = cause.needs_slot() && !self.goes_back(cause, digest);
         self.ask(now, if needs_slot { Ask::Act(digest) } else { Ask::Nothing })
     }
 
@@ -58,12 +58,13 @@ impl Rule {
         !self.policy.may_interrupt() || self.permit.acted_with().is_some()
     }
 
-    /// Whether content needs the permission of the other replicas to be rolled out. A person may trigger the way back.
-    pub(super) fn needs_slot(&self, cause: Cause, digest: Digest) -> bool {
-        let goes_back = self.application.is_known_good(digest)
+    /// Whether content leads back from an action, which needs no permission of the other replicas. A person may trigger
+    /// that.
+    pub(super) fn goes_back(&self, cause: Cause, digest: Digest) -> bool {
+        cause.needs_slot()
+            && self.application.is_known_good(digest)
             && self.application.running() != Some(digest)
-            && self.permit.acted_with().is_some();
-        cause.needs_slot() && !goes_back
+            && self.permit.acted_with().is_some()
     }
 
     /// An action for this content may have interrupted the application. `is_limited`: it needed the permission of the

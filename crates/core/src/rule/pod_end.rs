@@ -39,12 +39,7 @@ impl Rule {
         let (is_limited, before) = (self.needs_permit(rollout), self.act_before(rollout));
         let Some(rollout) = &mut self.rollout else { return false };
         let (began, digest) = (rollout.end_pod(now.mono), rollout.digest());
-        let is_counted =
-            began.is_some_and(|began| self.application.rate().has_restarted_since(began));
-        if !rollout.is_after_restart() && !is_counted {
-            self.application.rate_mut().restarted(now.mono, &self.policy);
-        }
-        self.application.rate_mut().acted(now.mono);
+        self.application.rate_mut().ends_pod(now.mono, began, rollout, &self.policy);
         self.intake.source_mut().acted(now.mono);
         self.interrupted(digest, is_limited);
         self.report(Fact::EndingForPod(digest, code), out);

@@ -20,8 +20,7 @@ impl Rule {
         out: &mut VecDeque<Command>,
     ) {
         self.application.rollout_begins();
-        // A person may trigger the way back.
-        let goes_back = cause.needs_slot() && !self.needs_slot(cause, content.digest);
+        let goes_back = self.goes_back(cause, content.digest);
         let mut rollout = Rollout::new(content, direction, cause, goes_back);
         let before = self.rollout.take();
         self.permit.taken_over(now.mono);
@@ -108,8 +107,8 @@ impl Rule {
             Effect::PodRestarted => self.counters.restarts += 1,
             Effect::Restarted => {
                 self.counters.restarts += 1;
-                if !self.rollout.as_ref().is_some_and(Rollout::is_after_restart) {
-                    self.application.rate_mut().restarted(now.mono, &self.policy);
+                if let Some(rollout) = &self.rollout {
+                    self.application.rate_mut().restarted(now.mono, rollout, &self.policy);
                 }
             }
             Effect::Unknown => self.application.invalidate(),

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use super::{Life, Rule};
-use crate::application::Trial;
 use crate::clock::{Moment, Now};
 use crate::command::Command;
 use crate::fact::Fact;
@@ -49,7 +48,7 @@ impl Rule {
         self.start_due_checks(now, out);
         self.schedule(now, out);
         self.continue_trial(now, out);
-        self.look_for_crashes(now, out);
+        self.inspect_after_end(now, out);
         let has_progressed = self.pass_gate(now, out)
             || self.end_drain_in_vain(now, out)
             || self.end_pod(now, out)
@@ -83,7 +82,6 @@ impl Rule {
         let rollout = rollout.and_then(Rollout::next_wakeup);
         let (source, preflight) =
             (self.intake.source().next_wakeup(), self.preflight.next_wakeup());
-        let trial = self.application.trial().and_then(Trial::next_wakeup);
         let permit = self.permit.next_wakeup();
         let pause = self.intake.paused_until();
         [
@@ -92,8 +90,8 @@ impl Rule {
             self.next_check(),
             source,
             preflight,
-            trial,
-            self.next_look(),
+            self.application.next_poll(),
+            self.next_inspection(),
             permit,
             pause,
         ]

@@ -25,9 +25,9 @@ pub enum LeaseAsk {
     Write(SyncLease),
 }
 
-/// What has become of the leadership.
+/// How the leadership has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum Leadership {
     /// The leader is this podnudge now. With the record of the last leader, if there is one.
     Won(Option<String>),
     /// The leader is not this podnudge any more.
@@ -106,11 +106,11 @@ impl Election {
     }
 
     /// Ends the leadership if it was not renewed in time.
-    pub(super) fn expire(&mut self, now: Moment) -> Option<Turn> {
+    pub(super) fn expire(&mut self, now: Moment) -> Option<Leadership> {
         match &self.role {
             Role::Leading { until, .. } if *until <= now => {
                 (self.role, self.at) = (Role::Waiting(None), self.at.min(now));
-                Some(Turn::Lost)
+                Some(Leadership::Lost)
             }
             _ => None,
         }
@@ -164,7 +164,7 @@ impl Election {
         &mut self,
         now: Moment,
         answer: Result<SyncLease, ApiError>,
-    ) -> Option<Turn> {
+    ) -> Option<Leadership> {
         let sent = self.sent.take()?;
         self.has_read |= matches!(answer, Ok(_) | Err(ApiError::NotFound(_)));
         let is_writing = match &self.role {
@@ -208,7 +208,7 @@ impl Election {
         }
     }
 
-    fn read(&mut self, now: Moment, lease: Option<SyncLease>) -> Option<Turn> {
+    fn read(&mut self, now: Moment, lease: Option<SyncLease>) -> Option<Leadership> {
         if let Role::Leading { lease: own, is_in_doubt, .. } = &mut self.role {
             if let Some(lease) = lease.filter(|lease| lease.holder() == Some(&self.holder)) {
                 // The renewal that follows counts.
@@ -216,7 +216,7 @@ impl Election {
                 return None;
             }
             (self.role, self.at) = (Role::Waiting(None), now);
-            return Some(Turn::Lost);
+            return Some(Leadership::Lost);
         }
         let Role::Waiting(seen) = &mut self.role else { return None };
         let lease = lease.unwrap_or_else(|| SyncLease::new(&self.name));
@@ -238,7 +238,7 @@ impl Election {
         None
     }
 
-    fn written(&mut self, lease: SyncLease, sent: Moment) -> Option<Turn> {
+    fn written(&mut self, lease: SyncLease, sent: Moment) -> Option<Leadership> {
         self.pace.answered();
         self.pace.done();
         let until = sent.after(self.duration);
@@ -251,7 +251,7 @@ impl Election {
                 let is_in_doubt = false;
                 self.role =
                     Role::Leading { lease, until, written, written_at: sent, writing, is_in_doubt };
-                Some(Turn::Won(record))
+                Some(Leadership::Won(record))
             }
             Role::Leading { writing, .. } => {
                 let is_in_doubt = false;
