@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 
 use crate::support::{
     Agent, Application, Kubelet, MemoryLimit, ROLLED_OUT, command, in_namespace, payload, podnudge,
-    wait_until,
+    recorded, wait_until,
 };
 
 /// A podnudge with rules whose content is checked by a program, and an application for each.
@@ -129,7 +129,13 @@ fn content_during_whose_check_podnudge_is_killed_twice_is_rejected_and_not_check
     for memory in [Memory::State, Memory::Publish, Memory::Work] {
         let mut scene = Scene::new(1, memory);
         let mut agent = scene.start();
-        agent.wait_for(if memory == Memory::Publish { ROLLED_OUT } else { "baseline" }, 1);
+        if memory == Memory::Publish {
+            agent.wait_for(ROLLED_OUT, 1);
+            // Until that is recorded, a podnudge that was killed acts again.
+            wait_until("it is good", || recorded(&scene.path("published0"), "good"));
+        } else {
+            agent.wait_for("baseline", 1);
+        }
         let before = scene.applications[0].reloads().len();
         scene.write(0, "waits");
         for time in 1..=2 {

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::support::{
     Agent, Behaviour, Kubelet, OTHER_USER, ROLLED_OUT, Scene, SharedPod, ask, command,
-    in_namespace, is_within, mount, payload, request, respond, server, wait_until,
+    in_namespace, is_within, mount, payload, recorded, request, respond, server, wait_until,
     wait_until_commit_is_past,
 };
 
@@ -283,16 +283,6 @@ fn content_that_no_process_has_read_stays_published() {
     let _second = pod.0.target("app", Behaviour::Handles);
     wait_until("the application is in sync", || podnudge.is_in_sync());
     assert_eq!(pod.published(), "B");
-}
-
-/// Whether the record of a publish directory has a value or entries under this name.
-fn recorded(dir: &Path, name: &str) -> bool {
-    let record = fs::read(dir.join("..podnudge.json")).unwrap_or_default();
-    let record: Value = serde_json::from_slice(&record).unwrap_or_default();
-    match &record[name] {
-        Value::Array(list) => !list.is_empty(),
-        other => !other.is_null(),
-    }
 }
 
 /// Guards: an application that started after the content was in place has read it, even if the

@@ -1,5 +1,6 @@
 //! The admin port, and its client for `podnudge status`, `trigger`, `approve`, `pause` and `resume`.
 
+mod ask;
 pub mod bind;
 mod caller;
 pub mod client;

@@ -27,6 +27,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tracing::warn;
 
+use super::ask::ask;
 use super::caller::Caller;
 use super::order::Order;
 #[cfg(feature = "page")]
@@ -47,8 +48,6 @@ use podnudge_core::status::Status;
 
 const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
 const HEADER_LIMIT: Duration = Duration::from_secs(2);
-/// How long the loop may take to answer before it counts as stuck.
-const LOOP_LIMIT: Duration = Duration::from_secs(2);
 const HEADER_BYTES: usize = 8 * 1024;
 /// What there is to read.
 #[cfg(feature = "page")]
@@ -209,13 +208,8 @@ async fn answer<B>(
 }
 
 async fn status(page: Page, requests: &mpsc::Sender<AdminRequest>) -> Option<Status> {
-    let (reply, status) = oneshot::channel();
-    let asked = async {
-        let request = if page.is_probe() { AdminRequest::Health } else { AdminRequest::Status };
-        requests.send(request(reply)).await.ok()?;
-        status.await.ok()
-    };
-    timeout(LOOP_LIMIT, asked).await.ok().flatten()
+    let request = if page.is_probe() { AdminRequest::Health } else { AdminRequest::Status };
+    ask(requests, request).await
 }
 
 fn show<B>(page: Page, request: &Request<B>, status: &Status) -> Answer {
@@ -284,7 +278,7 @@ fn authorize_reload<B>(
         return Ok(());
     }
     let refused = match reload {
-        ReloadEndpoint::Off => text(StatusCode::NOT_FOUND, "POST /reload is disabled\n"),
+        ReloadEndpoint::Off => text(StatusCode::NOT_FOUND, RELOAD_DISABLED),
         ReloadEndpoint::Loopback if caller == Caller::Pod => return Ok(()),
         ReloadEndpoint::Loopback => {
             text(StatusCode::FORBIDDEN, "only allowed from the pod itself, by 127.0.0.1 or ::1\n")
@@ -341,12 +335,7 @@ async fn carry_out<B>(
     };
     let rule = given("rule=").map(str::to_owned);
     let shown = shown::literal(rule.as_deref().unwrap_or_default());
-    let (reply, done) = oneshot::channel();
-    let asked = async {
-        requests.send(AdminRequest::Order { order, rule, reply }).await.ok()?;
-        done.await.ok()
-    };
-    match timeout(LOOP_LIMIT, asked).await.ok().flatten() {
+    match ask(requests, |reply| AdminRequest::Order { order, rule, reply }).await {
         Some(None) => text(StatusCode::ACCEPTED, order.answer()),
         Some(Some(NotDone::NoSuchRule(names))) => {
             let answer = format!("there is no rule {shown}\nthe rules are {names}\n");

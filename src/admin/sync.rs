@@ -1,18 +1,13 @@
 //! The pages of `podnudge sync`: `/metrics`, `/livez`, `/readyz` and `/status`. They are read-only, and have no names of
 //! pods and no contents.
 
-use std::time::Duration;
-
 use hyper::{Request, StatusCode};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
 
+use super::ask::ask;
 use super::respond::{Answer, metrics, stuck, text, with_type};
 use super::{own_process, sync_metrics};
 use podnudge_core::sync::SyncStatus;
-
-/// How long the loop may take to answer before it counts as stuck.
-const LOOP_LIMIT: Duration = Duration::from_secs(2);
 
 /// Asks the loop for its status.
 pub type AskStatus = oneshot::Sender<SyncStatus>;
@@ -22,7 +17,7 @@ pub(super) async fn answer<B>(request: &Request<B>, asks: &mpsc::Sender<AskStatu
     if !matches!(path, "/" | "/metrics" | "/healthz" | "/livez" | "/readyz" | "/status") {
         return text(StatusCode::NOT_FOUND, "not found; see /metrics /livez /readyz /status\n");
     }
-    let Some(status) = status(asks).await else { return stuck() };
+    let Some(status) = ask(asks, |reply| reply).await else { return stuck() };
     match path {
         "/" => text(StatusCode::OK, "podnudge sync: /metrics /livez /readyz /status\n"),
         "/metrics" => {
@@ -40,13 +35,4 @@ pub(super) async fn answer<B>(request: &Request<B>, asks: &mpsc::Sender<AskStatu
         },
         _ => text(StatusCode::OK, "ok\n"),
     }
-}
-
-async fn status(asks: &mpsc::Sender<AskStatus>) -> Option<SyncStatus> {
-    let (reply, status) = oneshot::channel();
-    let asked = async {
-        asks.send(reply).await.ok()?;
-        status.await.ok()
-    };
-    timeout(LOOP_LIMIT, asked).await.ok().flatten()
 }

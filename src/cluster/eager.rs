@@ -162,11 +162,13 @@ impl EagerSync {
             return is_due.then_some(EagerRequest::Find);
         }
         for (number, follow) in self.follows.iter_mut().enumerate() {
-            let object = || follow.source.object.clone();
-            let object = object();
             match follow.next(now.mono) {
-                Some(Next::List) => return Some(EagerRequest::List(number, object)),
+                Some(Next::List) => {
+                    let object = follow.source.object.clone();
+                    return Some(EagerRequest::List(number, object));
+                }
                 Some(Next::Watch(version, time)) => {
+                    let object = follow.source.object.clone();
                     return Some(EagerRequest::Watch(number, object, version, time));
                 }
                 None => {}

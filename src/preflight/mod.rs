@@ -75,7 +75,7 @@ pub(crate) async fn preflight(
     let is_unchanged = match &last {
         Addresses::Fine(before, had_preset) => {
             // A new process needs some time before it listens. A late preset has addresses of its own.
-            let is_young = |process: &Identity| age(*process) < target::STARTUP_TIME;
+            let is_young = |process: &Identity| age(*process) < target::YOUNG;
             *had_preset == rule.preset.is_some()
                 && (*before == processes || processes.iter().any(is_young))
         }

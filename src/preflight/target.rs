@@ -15,7 +15,7 @@ use podnudge_core::shown;
 
 /// A missing target is a problem only if other containers run a process that is older than this: the
 /// application may be starting.
-pub(super) const STARTUP_TIME: Duration = Duration::from_secs(2);
+pub(super) const YOUNG: Duration = Duration::from_secs(2);
 
 /// The problems with the target. `found` is the result of the search for it, if the rule has one.
 pub(super) fn problems(
@@ -154,8 +154,7 @@ fn not_found(context: &Context, rule: &Rule, refusal: &Refusal) -> Option<Proble
         Refusal::Ambiguous(_) => ProblemKind::TargetAmbiguous,
         Refusal::Unsupported(_) => ProblemKind::TargetUnsupported,
         Refusal::NotFound(_) => {
-            let is_late =
-                || age_of_oldest_candidate(context, rule).is_some_and(|age| age > STARTUP_TIME);
+            let is_late = || age_of_oldest_candidate(context, rule).is_some_and(|age| age > YOUNG);
             if !context.target_has_exited(rule) && !is_late() {
                 return None;
             }

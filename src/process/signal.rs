@@ -13,13 +13,13 @@ use nix::sys::signal::Signal;
 use rustix::io::Errno;
 use rustix::process::{Pid, pidfd_send_signal};
 
-use super::Identity;
 use super::exit_watch::{self, ExitWatch};
 use super::find::TargetProcess;
 use super::handling::{Effect, Handling, handling, is_young};
 use super::proc::{self, contains};
 use super::sigwait::describe_threads;
 use super::texts::parse_mask;
+use super::{Identity, ProcessState, process_state};
 use podnudge_config::SignalAction;
 use podnudge_core::reason::Reason;
 use podnudge_supervise::pidfd::{self, NotOpened};
@@ -129,6 +129,12 @@ impl Ready<'_> {
                 number.ok_or(Errno::INVAL).and_then(|signal| pidfd_send_signal(fd, signal))
             }
             Handle::Pid => {
+                // It may have been opened long ago.
+                match process_state(self.chosen.identity) {
+                    ProcessState::Running => {}
+                    ProcessState::Ended(reason) => return Err(SendError::Gone(reason)),
+                    ProcessState::Unknown(reason) => return Err(SendError::Failed(reason)),
+                }
                 let pid = nix::unistd::Pid::from_raw(self.chosen.identity.pid);
                 nix::sys::signal::kill(pid, self.signal)
                     .map_err(|error| Errno::from_raw_os_error(error as i32))
@@ -320,5 +326,35 @@ fn not_permitted(chosen: &TargetProcess, target: u32) -> Reason {
         (_, false) => reason.hint(format!(
             "set runAsUser: {target} in the securityContext of podnudge's container, or run it as root (runAsUser: 0, runAsNonRoot: false) with capabilities: {{drop: [ALL], add: [KILL]}} (added capabilities do nothing for a uid other than 0)"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::super::pin::Pin;
+    use super::*;
+
+    /// The process that was selected has ended since, and another one has its pid.
+    #[test]
+    fn without_a_pidfd_another_process_with_the_pid_is_not_signalled() {
+        let mut other = Command::new("sleep").arg("60").spawn().expect("it starts");
+        let pid = i32::try_from(other.id()).expect("a pid");
+        let chosen = TargetProcess {
+            identity: Identity { pid, start_ticks: 1 },
+            name: format!("{pid} (sleep)"),
+            comm: "sleep".to_owned(),
+            is_root: true,
+            is_container: false,
+            container: String::new(),
+            wrappers: Vec::new(),
+            pin: Pin::default(),
+        };
+        let ready = Ready { chosen: &chosen, signal: Signal::SIGKILL, handle: Handle::Pid };
+        assert!(matches!(ready.send(), Err(SendError::Gone(_))));
+        assert!(other.try_wait().expect("it is a child").is_none());
+        other.kill().expect("it can be ended");
+        other.wait().expect("it ends");
     }
 }

@@ -15,6 +15,7 @@ use nix::sys::signal::Signal;
 
 use super::proc::contains;
 use super::texts::parse_mask;
+use podnudge_supervise::proc::read_proc_file;
 
 /// A process with a single thread that waits for more signals than this is an init, such as tini: it
 /// passes them on to its child, which may end.
@@ -180,6 +181,10 @@ fn read_set(process: &str, address: u64) -> Option<u64> {
 
 fn has_signalfd(pid: i32, signal: Signal) -> bool {
     let files = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
-    let mut infos = files.filter_map(|file| fs::read_to_string(file.path()).ok());
-    infos.any(|info| parse_mask(&info, "sigmask:").is_some_and(|mask| contains(mask, signal)))
+    // Those of inotify have a line for each watch.
+    let mut infos = files.filter_map(|file| read_proc_file(file.path().to_str()?).ok());
+    infos.any(|info| {
+        parse_mask(&String::from_utf8_lossy(&info), "sigmask:")
+            .is_some_and(|mask| contains(mask, signal))
+    })
 }

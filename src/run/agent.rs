@@ -46,7 +46,7 @@ pub(super) enum Done {
     Resynced(Moment, Vec<(VolumeId, Result<Option<Generation>, ReadError>)>),
     CheckedLocally(RuleId, Digest, LocalResult),
     PresetCheckBegun(RuleId, Digest, LocalResult),
-    PresetChecked(RuleId, Checked),
+    PresetChecked(RuleId, Digest, Checked),
     /// What precedes this action is on disk.
     MayAct(Act),
     /// What precedes the end of podnudge with this exit code, before this time, is on disk.
@@ -76,7 +76,7 @@ pub(super) struct RuleState {
     pub(super) attempts: Attempts,
     /// What is known of the check of the rule's preset, which the rule does not ask for.
     pub(super) preset_check: PresetCheck,
-    /// The task that runs the rule's programs and requests.
+    /// The task that runs the rule's programs and requests, or tries the check of its preset.
     pub(super) check_task: Option<AbortHandle>,
     /// What the last preflight has found about the rule's addresses.
     pub(super) addresses: Addresses,

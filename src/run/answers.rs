@@ -29,6 +29,8 @@ impl Agent {
         match request {
             AdminRequest::Status(reply) => drop(reply.send(self.status())),
             AdminRequest::Health(reply) => drop(reply.send(self.health())),
+            // Who has got no answer in time repeats the order.
+            AdminRequest::Order { reply, .. } if reply.is_closed() => {}
             AdminRequest::Order { order, rule, reply } => {
                 let named = |name: &String| self.config.rules.iter().position(|r| r.name == *name);
                 let known = match &rule {

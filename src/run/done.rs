@@ -43,13 +43,15 @@ impl Agent {
                     state.check_task = task;
                 }
             }
+            // A check is not begun for a podnudge that ends, and its result is of no use to it.
+            Done::PresetCheckBegun(..) | Done::PresetChecked(..) if self.core.is_stopped() => {}
             Done::PresetCheckBegun(rule, digest, begun) => {
                 if let Some(checked) = self.preset_check_begun(rule, digest, begun) {
-                    self.handle_done(Done::PresetChecked(rule, checked));
+                    self.handle_done(Done::PresetChecked(rule, digest, checked));
                 }
             }
-            Done::PresetChecked(rule, checked) => {
-                self.preset_checked(rule, checked);
+            Done::PresetChecked(rule, digest, checked) => {
+                self.preset_checked(rule, digest, checked);
                 self.look_for_problems(rule);
             }
             Done::MayAct(act) => self.act(act),

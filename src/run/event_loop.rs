@@ -42,12 +42,13 @@ impl Agent {
             if is_stopped && self.tasks.is_empty() && !self.api.is_busy() {
                 return None;
             }
+            let due = [self.core.next_wakeup(), end_at].into_iter().flatten().min();
             let ending = self.ending.map(|ending| ending.until);
-            let retry = listeners.retry();
-            let wakeups = [self.core.next_wakeup(), self.api.next_wakeup(), end_at, ending, retry];
-            let wakeup = wakeups.into_iter().flatten().min();
+            let others = [self.api.next_wakeup(), ending, listeners.retry()];
+            let turn = others.into_iter().flatten().min();
             tokio::select! {
-                // If several are ready, in this order: stopping comes before starting anything.
+                // If several are ready, in this order: stopping comes before starting anything, and requests, which
+                // others may send without end, after all else.
                 biased;
                 signal = signals.next() => match signal {
                     OsSignal::Stop if end_at.is_some() => {
@@ -80,13 +81,7 @@ impl Agent {
                         self.handle_event(Event::Hint(volume, commits));
                     }
                 }
-                Some(request) = requests.recv() => self.answer(request),
-                accepted = listeners.accept() => {
-                    let serves = Serves::Agent(sender.clone(), self.config.agent.reload());
-                    self.connections.serve(server::connection(accepted, serves));
-                }
-                () = self.connections.ended() => {}
-                () = clock::sleep_until(wakeup) => {
+                () = clock::sleep_until(due) => {
                     if end_at.is_some_and(|end| clock::now().mono >= end) {
                         warn!(event = "grace-over", "grace over: a running action was abandoned");
                         return None;
@@ -95,6 +90,14 @@ impl Agent {
                 }
                 Some(told) = self.api.next_watched() => self.watch_told(told),
                 Some(()) = self.mounts.changed() => self.handle_event(Event::MountsChanged),
+                Some(request) = requests.recv() => self.answer(request),
+                accepted = listeners.accept() => {
+                    let serves = Serves::Agent(sender.clone(), self.config.agent.reload());
+                    self.connections.serve(server::connection(accepted, serves));
+                }
+                () = self.connections.ended() => {}
+                // Each turn of the loop begins with what is due then.
+                () = clock::sleep_until(turn) => {}
             }
         }
     }

@@ -137,11 +137,18 @@ pub async fn run(
     replica: Replica,
     surroundings: Surroundings,
 ) -> Result<Option<u8>, RunError> {
-    let signals = OsSignals::register().map_err(RunError::Signals)?;
+    let mut signals = OsSignals::register().map_err(RunError::Signals)?;
     let state = config.agent.state_dir.as_deref().map(StateDir::open);
     let key = NamingKey::open(&config, state.as_ref()).map_err(RunError::Random)?;
     let listeners = Listeners::open(config.agent.listen(), config.agent.resync)?.with_own_socket();
-    let locks = locks::acquire(&config.rules, None).await?;
+    let locks = tokio::select! {
+        biased;
+        () = signals.stopped() => {
+            info!(event = "stopped", "podnudge has stopped");
+            return Ok(None);
+        }
+        locks = locks::acquire(&config.rules, None) => locks?,
+    };
     config
         .rules
         .iter()

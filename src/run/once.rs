@@ -4,6 +4,7 @@
 //! that passed, the application gets that; otherwise the pod waits for content that passes.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::{info, warn};
@@ -13,7 +14,7 @@ use crate::checks::{self, Attempts, LocalResult};
 use crate::publish::{self, Publisher};
 use crate::report;
 use crate::system::exit::Exit;
-use crate::system::os_signals::{OsSignal, OsSignals};
+use crate::system::os_signals::OsSignals;
 use crate::volume::scan;
 use podnudge_config::{Condition, Config, Rule};
 use podnudge_core::clock::Moment;
@@ -76,7 +77,7 @@ pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
     })?;
     let locks = tokio::select! {
         biased;
-        () = stopped(&mut signals) => return Err(stopped_by_signal()),
+        () = signals.stopped() => return Err(stopped_by_signal()),
         locks = locks::acquire(&config.rules, Some(deadline)) => locks,
     };
     let locks =
@@ -87,7 +88,7 @@ pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
         let (attempts, left) = Attempts::open(rule, &config.agent);
         tokio::select! {
             biased;
-            () = stopped(&mut signals) => {
+            () = signals.stopped() => {
                 // A check that is running does not count.
                 attempts.close();
                 return Err(stopped_by_signal());
@@ -97,10 +98,6 @@ pub async fn once(config: &Config, wait: Duration) -> Result<(), OnceError> {
     }
     drop(locks);
     Ok(())
-}
-
-async fn stopped(signals: &mut OsSignals) {
-    while signals.next().await != OsSignal::Stop {}
 }
 
 fn stopped_by_signal() -> OnceError {
@@ -313,10 +310,16 @@ fn changed_during_read() -> Reason {
 
 /// The digest of the volumes, after a plain directory has been unchanged for `settle`.
 async fn settled_digest(rule: &Rule) -> Result<Digest, NotPublished> {
-    let (digest, is_atomic) = read_volumes(rule)?;
+    let rule = Arc::new(rule.clone());
+    // On a thread of its own, so that podnudge can be stopped while a volume hangs.
+    let read = async || {
+        let rule = Arc::clone(&rule);
+        queues::thread().await.run(move || read_volumes(&rule)).await
+    };
+    let (digest, is_atomic) = read().await?;
     if !is_atomic {
         clock::sleep(rule.settle()).await;
-        if read_volumes(rule)?.0 != digest {
+        if read().await?.0 != digest {
             return Err(NotPublished::Retry(changed_during_read()));
         }
     }

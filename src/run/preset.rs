@@ -20,6 +20,8 @@ use podnudge_core::snapshot::Digest;
 pub(super) struct PresetCheck {
     /// The content on which it was tried last.
     tried: Option<Digest>,
+    /// Whether that try goes on.
+    is_trying: bool,
     /// What it has rejected when an earlier podnudge used it: that is not used after a restart either.
     rejected: Vec<Digest>,
     /// An earlier podnudge has ended during it.
@@ -71,7 +73,10 @@ impl Agent {
         let Some(state) = self.rules.get(id.0) else { return false };
         let Some(rule) = state.config.with_check_of_preset() else { return false };
         let known = &state.preset_check;
-        if known.tried == Some(content) || known.has_ended_podnudge && known.is_said {
+        if known.is_trying
+            || known.tried == Some(content)
+            || known.has_ended_podnudge && known.is_said
+        {
             return false;
         }
         if let Some(reason) = self.why_not_check(&rule, known) {
@@ -87,7 +92,7 @@ impl Agent {
             return false;
         }
         let Some(state) = self.rules.get_mut(id.0) else { return false };
-        state.preset_check.tried = Some(content);
+        (state.preset_check.tried, state.preset_check.is_trying) = (Some(content), true);
         let attempts = state.attempts.of_trial();
         let work_dir = self.config.agent.work_dir.clone();
         let now = clock::now().wall;
@@ -101,8 +106,8 @@ impl Agent {
 
     /// Tries the check again on content that the application runs now: what it has rejected before may have been broken.
     pub(super) fn retry_preset_check(&mut self, id: RuleId) {
-        let has_rejected = self.rules.get(id.0).is_some_and(|one| one.preset_check.tried.is_some());
-        if has_rejected {
+        let was_tried = self.rules.get(id.0).is_some_and(|one| one.preset_check.tried.is_some());
+        if was_tried {
             self.try_preset_check(id);
         }
     }
@@ -148,7 +153,7 @@ impl Agent {
             (LocalResult::NeedsExternal(external), Some(rule)) => {
                 let task = self.start_task(async move {
                     let (checked, _) = checks::run_external(&rule, content, external).await;
-                    Done::PresetChecked(id, checked)
+                    Done::PresetChecked(id, content, checked)
                 });
                 if let Some(state) = self.rules.get_mut(id.0) {
                     state.check_task = task;
@@ -160,13 +165,13 @@ impl Agent {
         }
     }
 
-    /// Uses the check from now on, if it has accepted what the application runs.
-    pub(super) fn preset_checked(&mut self, id: RuleId, checked: Checked) {
+    /// Uses the check from now on, if it has accepted this content.
+    pub(super) fn preset_checked(&mut self, id: RuleId, content: Digest, checked: Checked) {
+        if let Some(state) = self.rules.get_mut(id.0) {
+            state.preset_check.is_trying = false;
+        }
         match checked {
-            Checked::Passed => {
-                let accepted = self.rules.get(id.0).and_then(|one| one.preset_check.tried);
-                self.use_preset_check(id, accepted);
-            }
+            Checked::Passed => self.use_preset_check(id, Some(content)),
             Checked::Rejected(reason) | Checked::NotBefore(_, reason) => {
                 // Often it needs files of other directories, too.
                 let hint = reason.hint.clone().unwrap_or_else(|| NEEDS_ALL.to_owned());

@@ -26,6 +26,9 @@ use record::Unusable;
 
 /// The file of the key with which the content of Secrets is named.
 const NAMING_KEY: &str = "naming.key";
+/// What the temporary names begin with: of the file that is written to find out whether that works, and of a new key.
+const WRITABLE: &str = ".writable-";
+const NEW_KEY: &str = ".naming.key-";
 /// The length of the naming key, in bytes.
 pub(crate) const NAMING_KEY_LENGTH: usize = 32;
 
@@ -82,8 +85,12 @@ impl StateDir {
     pub fn retry(&self) {
         let mut files = lock(&self.0.files);
         let tried = files.open(&self.0.path).and_then(|folder| {
+            // What a killed podnudge has left.
+            for prefix in [WRITABLE, NEW_KEY] {
+                _ = folder.remove_own_leftovers(prefix);
+            }
             let probe = |mut file| write_and_sync(&mut file, b"podnudge");
-            folder.temporary_file(".writable-", Mode::RUSR | Mode::WUSR, probe)?.remove();
+            folder.temporary_file(WRITABLE, Mode::RUSR | Mode::WUSR, probe)?.remove();
             Ok(())
         });
         let tried = tried.and_then(|()| files.save_all(&self.0));
@@ -131,7 +138,7 @@ impl StateDir {
         let known = folder.read(NAMING_KEY, LARGEST).ok();
         known.and_then(|known| known.try_into().ok()).unwrap_or_else(|| {
             // Without it, a restart of podnudge gives new names.
-            _ = folder.replace(NAMING_KEY, ".naming.key-", &new);
+            _ = folder.replace(NAMING_KEY, NEW_KEY, &new);
             new
         })
     }

@@ -52,11 +52,20 @@ impl OsSignals {
 
     /// Waits for the next signal. Cancel safe.
     pub async fn next(&mut self) -> OsSignal {
-        poll_fn(|context| self.poll(context)).await
+        poll_fn(|context| self.poll(context, |_| true)).await
     }
 
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<OsSignal> {
-        for (kind, stream) in &self.0 {
+    /// Waits for a signal to stop. The others stay for [`Self::next`]. Cancel safe.
+    pub async fn stopped(&mut self) {
+        poll_fn(|context| self.poll(context, |kind| kind == OsSignal::Stop).map(drop)).await;
+    }
+
+    fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        is_wanted: fn(OsSignal) -> bool,
+    ) -> Poll<OsSignal> {
+        for (kind, stream) in self.0.iter().filter(|(kind, _)| is_wanted(*kind)) {
             // The readiness may be of a byte that was read already: then poll again.
             while stream.poll_read_ready(context).is_ready() {
                 match stream.try_read(&mut [0]) {

@@ -4,8 +4,8 @@
 //! Its name is abstract, and so in no file system. All containers of a pod could connect to it: podnudge answers only
 //! processes that have its own mounts, and are root or have its uid. Reads `/proc/PID/mountinfo`.
 
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::PathBuf;
 
 use tokio::net::{UnixListener, UnixStream};
@@ -30,18 +30,23 @@ pub(crate) async fn path_of_running() -> Option<PathBuf> {
 pub(crate) fn is_of_own_container(stream: &UnixStream) -> bool {
     let Ok(peer) = stream.peer_cred() else { return false };
     let is_same_user = [0, rustix::process::geteuid().as_raw()].contains(&peer.uid());
+    if !is_same_user {
+        return false;
+    }
     // There is no pid for a process that podnudge does not see.
     let mount = peer.pid().and_then(|pid| root_mount(&pid.to_string()).ok());
-    is_same_user && mount.is_some_and(|mount| root_mount("self").is_ok_and(|own| own == mount))
+    mount.is_some_and(|mount| root_mount("self").is_ok_and(|own| own == mount))
 }
 
 fn path() -> io::Result<PathBuf> {
     Ok(format!("\0podnudge-in-{}", root_mount("self")?).into())
 }
 
-/// The number of the mount at `/` of a process: each mount namespace has others.
+/// The number of the mount at `/` of a process: each mount namespace has others. The file begins with it, and may be long.
 fn root_mount(process: &str) -> io::Result<u64> {
-    let mounts = fs::read_to_string(format!("/proc/{process}/mountinfo"))?;
-    let number = mounts.split_ascii_whitespace().next().and_then(|number| number.parse().ok());
+    let mut start = [0; 64];
+    let length = File::open(format!("/proc/{process}/mountinfo"))?.read(&mut start)?;
+    let start = String::from_utf8_lossy(start.get(..length).unwrap_or_default());
+    let number = start.split_ascii_whitespace().next().and_then(|number| number.parse().ok());
     number.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }

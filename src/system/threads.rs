@@ -8,6 +8,7 @@ use std::any::Any;
 use std::io;
 use std::panic;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 
 use tokio::sync::oneshot;
@@ -38,19 +39,36 @@ impl Thread {
         self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> T {
-        let (sender, result) = oneshot::channel();
+        let result = Arc::new(Mutex::new(None));
+        let place = Arc::clone(&result);
+        let fill = move || {
+            let done = work();
+            *lock(&place) = Some(done);
+        };
+        self.perform(Box::new(fill)).await;
+        let done = lock(&result).take();
+        done.unwrap_or_else(|| panic::resume_unwind(lost()))
+    }
+
+    /// Runs the work to its end. The same for all results: each kind of channel costs some KiB of the binary.
+    async fn perform(self, work: Work) {
+        let (sender, ended) = oneshot::channel();
         let work = move || {
-            let done = panic::catch_unwind(panic::AssertUnwindSafe(work));
-            // Nobody waits for the result any more.
-            drop(sender.send(done));
+            let ended = panic::catch_unwind(panic::AssertUnwindSafe(work));
+            // Nobody waits for it any more.
+            drop(sender.send(ended));
         };
         drop(self.0.send(Box::new(work)));
-        match result.await {
-            Ok(Ok(done)) => done,
+        match ended.await {
+            Ok(Ok(())) => {}
             Ok(Err(panic)) => panic::resume_unwind(panic),
             Err(_) => panic::resume_unwind(lost()),
         }
     }
+}
+
+fn lock<T>(result: &Mutex<Option<T>>) -> MutexGuard<'_, Option<T>> {
+    result.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn lost() -> Box<dyn Any + Send> {

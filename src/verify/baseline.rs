@@ -23,7 +23,7 @@ pub(crate) struct Baseline {
     pub(crate) wrappers: Vec<Identity>,
     /// The processes that were terminated, to be restarted.
     pub(crate) replaced: Vec<Identity>,
-    /// When they were terminated: those that replace them started later.
+    /// When the action was commanded that terminated them: those that replace them started later.
     pub(crate) replaced_at: Moment,
     /// The signal that these processes were sent.
     pub(crate) signal: Option<Signal>,

@@ -143,27 +143,38 @@ fn says_nothing_of_a_key(rule: &Rule) -> bool {
         filter::is_included(&rule.keys, key)
             && preset.ignores.iter().any(|pattern| filter::matches(pattern, key))
     };
-    let has_one = |volume: &PathBuf| has_key(volume, Path::new(""), &is_ignored);
+    let mut left = MOST_ENTRIES;
+    let mut has_one = |volume: &PathBuf| has_key(volume, Path::new(""), &is_ignored, &mut left);
     rule.verify.proofs.iter().all(is_by_children)
         && rule.settings.watch.iter().any(|volume| has_one(volume).unwrap_or(true))
 }
 
-/// Whether a volume has such a key below this folder.
-fn has_key(volume: &Path, folder: &Path, is_it: &dyn Fn(&[u8]) -> bool) -> io::Result<bool> {
+/// Whether a volume has such a key below this folder. `left`: how many entries may still be looked at.
+fn has_key(
+    volume: &Path,
+    folder: &Path,
+    is_it: &dyn Fn(&[u8]) -> bool,
+    left: &mut u32,
+) -> io::Result<bool> {
     for entry in fs::read_dir(volume.join(folder))? {
         let name = entry?.file_name();
+        // Links may lead to where they are.
+        *left = left.checked_sub(1).ok_or(io::ErrorKind::QuotaExceeded)?;
         // The generations of the kubelet.
         if name.as_bytes().starts_with(b"..") {
             continue;
         }
         let key = folder.join(&name);
         let is_folder = key.components().count() < DEEPEST && volume.join(&key).is_dir();
-        if is_it(key.as_os_str().as_bytes()) || (is_folder && has_key(volume, &key, is_it)?) {
+        if is_it(key.as_os_str().as_bytes()) || (is_folder && has_key(volume, &key, is_it, left)?) {
             return Ok(true);
         }
     }
     Ok(false)
 }
+
+/// How many entries keys are looked for among.
+const MOST_ENTRIES: u32 = 20_000;
 
 /// How deep keys are looked for.
 const DEEPEST: usize = 8;

@@ -54,6 +54,7 @@ pub(crate) use kubelet::{Kubelet, Payload, payload};
 pub(crate) use memory::MemoryLimit;
 pub(crate) use pod::{Behaviour, Target, in_namespace, in_network};
 pub(crate) use program::{command, podnudge, write_script};
+pub(crate) use publish::recorded;
 pub(crate) use random::Random;
 #[cfg(feature = "cluster")]
 pub(crate) use rights::rights_of;

@@ -31,7 +31,7 @@ impl Bucket {
         self.full_at = self.full_at.max(now).after(self.interval);
     }
 
-    /// Adds as much as is added in this time.
+    /// Adds the tokens of this time at once.
     pub(super) fn add(&mut self, time: Duration) {
         self.full_at = Moment(self.full_at.0.saturating_sub(time));
     }

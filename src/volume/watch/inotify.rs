@@ -227,6 +227,10 @@ impl State {
             }
             !subscribed.is_empty()
         });
+        // Their watches end, whether they are dead or not.
+        for path in &unused {
+            self.gone.remove(path);
+        }
         unused
     }
 
@@ -384,4 +388,25 @@ fn limit_reason(name: &str, what: &str) -> Reason {
         .hint(format!(
             "raise the sysctl fs.inotify.{name} on the node, or give podnudge a runAsUser of its own: the limit counts per uid"
         ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Such as by a program that puts each version into a folder of its own, and removes the one before.
+    #[test]
+    fn folders_that_are_removed_are_forgotten() {
+        let mut state = State::default();
+        let volume = VolumeId(0);
+        for n in 0..100 {
+            let path = PathBuf::from(format!("/volume/{n}"));
+            let folder = Directory { path: path.clone(), id: (1, n), entry: None };
+            assert!(state.subscribe(volume, &[(path.clone(), &folder)]).len() <= 1);
+            state.removed(&path);
+            assert!(state.gone.len() == 1 && state.gone.contains(&path));
+        }
+        state.subscribe(volume, &[]);
+        assert!(state.gone.is_empty());
+    }
 }
