@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 
 use super::api::Api;
 use super::call::{CONFIG_MAPS, Call, LEASES, PODS, SECRETS, Verb};
+use super::watch::OVERTIME;
 use crate::exchange::items::{Cut, read_items};
 use podnudge_core::api_error::ApiError;
 use podnudge_core::objects::{Metadata, ObjectsPage, PageEnd, WatchEvent};
@@ -26,8 +27,6 @@ const MOST_DUE: usize = 5_000;
 const LIMIT: Duration = Duration::from_secs(10);
 /// The time for a part of a list.
 const LIST_LIMIT: Duration = Duration::from_mins(1);
-/// How much longer than asked for a watch may last.
-const OVERTIME: Duration = Duration::from_secs(15);
 
 impl Api {
     /// Reads or writes the Lease.

@@ -10,7 +10,7 @@ use crate::exchange::lines::{Reader, read_lines};
 use podnudge_core::api_error::ApiError;
 
 /// How much longer than asked for a watch may last.
-const OVERTIME: Duration = Duration::from_secs(15);
+pub(super) const OVERTIME: Duration = Duration::from_secs(15);
 /// The time for the beginning of a watch.
 const LIMIT: Duration = Duration::from_secs(10);
 

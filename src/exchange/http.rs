@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use reqwest::header::RETRY_AFTER;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
+#[cfg(feature = "cluster")]
+use tokio::time::timeout;
 
 use super::client::causes;
 use super::connection::Connection;
@@ -168,6 +170,20 @@ impl Opened {
         body.truncate(max_bytes);
         Answer { status: self.status, body, end, retry_after: self.retry_after }
     }
+}
+
+/// Sends a GET request whose answer may take long. The headers must come within `first`.
+#[cfg(feature = "cluster")]
+pub(super) async fn open_within(
+    endpoint: &Endpoint,
+    first: Duration,
+) -> Result<Opened, ExchangeError> {
+    let opening = timeout(first, open(endpoint, None, Method::GET, None));
+    opening.await.unwrap_or_else(|_| {
+        let limit = humantime::format_duration(first);
+        let what = describe(&Method::GET, endpoint);
+        Err(ExchangeError::Failed(Reason::new(format!("{what} got no answer within {limit}"))))
+    })
 }
 
 /// Sends one request, by this connection if there is one, and returns its response as soon as the headers are there.

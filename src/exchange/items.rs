@@ -4,13 +4,9 @@
 
 use std::time::Duration;
 
-use reqwest::Method;
-use tokio::time::timeout;
-
 use super::http::{self, Answer};
 use super::{AnswerEnd, ExchangeError};
 use podnudge_config::Endpoint;
-use podnudge_core::reason::Reason;
 
 /// The most bytes of an answer without its items, and of one that is an error.
 const MOST_AROUND: usize = 64 * 1024;
@@ -181,14 +177,7 @@ pub(crate) async fn read_items(
     (cut, first, longest): (Cut, Duration, usize),
     take: &mut Take<'_>,
 ) -> Result<Answer, ExchangeError> {
-    let opening = timeout(first, http::open(endpoint, None, Method::GET, None));
-    let Ok(opened) = opening.await else {
-        let limit = humantime::format_duration(first);
-        let what = http::describe(&Method::GET, endpoint);
-        let message = format!("{what} got no answer within {limit}");
-        return Err(ExchangeError::Failed(Reason::new(message)));
-    };
-    let mut response = opened?;
+    let mut response = http::open_within(endpoint, first).await?;
     let (status, retry_after) = (response.status, response.retry_after);
     let mut cutter = Cutter { cut, ..Cutter::default() };
     if cut == Cut::Lines && status.is_success() {

@@ -5,18 +5,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use reqwest::Method;
-use tokio::time::timeout;
-
-use super::http::{self, Answer};
+use super::http::{self, Answer, SHORT_ANSWER};
 use super::{AnswerEnd, ExchangeError};
 use podnudge_config::Endpoint;
-use podnudge_core::reason::Reason;
 
 /// The memory that is kept for the next line.
 const KEPT: usize = 16 * 1024;
-/// The most bytes that are read of an answer that is an error.
-const SHORT_ANSWER: usize = 64 * 1024;
 
 /// The most bytes of unfinished lines in all answers together.
 const BUDGET: usize = 4 * 1024 * 1024;
@@ -85,15 +79,7 @@ pub(crate) async fn read_lines(
     longest: usize,
     reader: &mut impl Reader,
 ) -> Result<Answer, ExchangeError> {
-    let opening = timeout(first, http::open(endpoint, None, Method::GET, None));
-    let Ok(opened) = opening.await else {
-        let limit = humantime::format_duration(first);
-        let what = http::describe(&Method::GET, endpoint);
-        return Err(ExchangeError::Failed(Reason::new(format!(
-            "{what} got no answer within {limit}"
-        ))));
-    };
-    let mut response = opened?;
+    let mut response = http::open_within(endpoint, first).await?;
     let (status, retry_after) = (response.status, response.retry_after);
     let is_success = status.is_success();
     let longest = if is_success { longest } else { SHORT_ANSWER };
