@@ -123,6 +123,13 @@ mod tests {
     }
 
     #[test]
+    fn a_delay_says_how_often_the_container_has_ended() {
+        let said = |ends| StartDelay { delay: Duration::from_secs(10), ends }.reason().message;
+        assert!(said(1).contains("in about 10s, because it has ended once before"), "{}", said(1));
+        assert!(said(2).contains("because it has ended 2 times before"), "{}", said(2));
+    }
+
+    #[test]
     fn ends_are_forgotten_after_ten_minutes_from_the_start_of_the_container() {
         let twice = Ends::default().ended(at(0)).ended(at(60));
         assert_eq!(twice, Ends { count: 2, start: at(70) });

@@ -367,3 +367,19 @@ impl Histogram {
         self.sum_seconds += seconds;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_counts_up_to_and_including_its_bound() {
+        let mut histogram = Histogram::default();
+        for seconds in [0.0, 0.01, 0.011, 900.0, 900.1] {
+            histogram.observe(seconds);
+        }
+        assert_eq!(histogram.buckets[..2], [2, 1]);
+        assert_eq!(histogram.buckets[11..], [1, 1]);
+        assert!((histogram.sum_seconds - 1800.121).abs() < 1e-9);
+    }
+}

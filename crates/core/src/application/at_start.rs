@@ -56,3 +56,26 @@ impl AtStart {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_process_may_not_have_read_what_the_one_before_has_read() {
+        let content = Digest([1; 32]);
+        let mut at_start = AtStart::new(content, true);
+        assert_eq!(at_start.passed(), Started::Runs);
+        at_start.target_ended();
+        assert_eq!(at_start.passed(), Started::LookAgain);
+    }
+
+    #[test]
+    fn only_the_rejection_of_that_content_counts() {
+        let mut at_start = AtStart::new(Digest([1; 32]), true);
+        at_start.rejected(Digest([2; 32]));
+        assert!(!at_start.is_rejected());
+        at_start.rejected(Digest([1; 32]));
+        assert_eq!((at_start.is_rejected(), at_start.passed()), (true, Started::RollOut));
+    }
+}

@@ -266,3 +266,26 @@ impl Checks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::UnixTime;
+
+    const RETRY: Retry =
+        Retry { attempts: 3, first: Duration::from_secs(1), max: Duration::from_mins(1) };
+
+    #[test]
+    fn content_is_forgotten_once_podnudge_has_survived_its_check_and_no_other_content() {
+        let [once, often] = [Digest([1; 32]), Digest([2; 32])];
+        let known = |digest, times| Interrupted { digest, times };
+        let interrupted = vec![known(once, 1), known(often, Interrupted::MOST)];
+        let mut checks = Checks::new(true, interrupted);
+        let now = Now { mono: Moment::default(), wall: UnixTime(Duration::from_secs(1)) };
+        let others = OtherChecks::default();
+        assert_eq!(checks.start(now.mono, once, &others), Start::RunAgain(1));
+        checks.finished(now, once, Checked::Passed, RETRY).expect("it was running");
+        assert_eq!(checks.interruptions(once), 0);
+        assert!(matches!(checks.start(now.mono, often, &others), Start::Rejected(_)));
+    }
+}

@@ -99,3 +99,29 @@ impl Contact {
         self.failing.as_ref()?.since.map(|since| since.after(patience))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: Duration = Duration::from_secs(30);
+
+    fn contact_after(of_write: bool) -> Contact {
+        let mut contact = Contact::new(1);
+        let refused = ApiError::Refused(Reason::new("403"));
+        contact.failed(Moment::default(), &refused, of_write, MOST);
+        contact
+    }
+
+    #[test]
+    fn only_what_succeeds_again_ends_a_failure() {
+        for (failed_to_write, has_written, is_over) in
+            [(false, false, true), (false, true, true), (true, false, false), (true, true, true)]
+        {
+            let mut contact = contact_after(failed_to_write);
+            assert!(contact.is_failing());
+            contact.answered(has_written);
+            assert_eq!(contact.is_failing(), !is_over, "{failed_to_write} {has_written}");
+        }
+    }
+}

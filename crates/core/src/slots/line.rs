@@ -56,3 +56,28 @@ impl Line {
         self.entry(lease).is_some()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiter(holder: &str, token: &str) -> Waiter {
+        Waiter { holder: holder.to_owned(), token: token.to_owned(), offered: None }
+    }
+
+    #[test]
+    fn only_the_lease_that_it_was_sent_to_tells_when_it_was_sent_if_it_is_there() {
+        let now = Moment(Duration::from_secs(100));
+        let (own, slot) = (waiter("web-1_u_rule", "0000000100000001"), 2);
+        let line = Line::new(now, slot, own.clone());
+        let lease = Lease::new("rule-2").lined_up(own.clone());
+        assert!(line.is_in(&lease));
+        assert_eq!(line.sent_at(slot, &lease), Some(now));
+        assert_eq!(line.sent_at(1, &lease), None);
+        let before = waiter("web-1_u_rule", "0000000100000002");
+        for other in [before, waiter("web-2_u_rule", "0000000100000001")] {
+            let lease = Lease::new("rule-2").lined_up(other);
+            assert_eq!((line.is_in(&lease), line.sent_at(slot, &lease)), (false, None));
+        }
+    }
+}

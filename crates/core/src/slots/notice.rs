@@ -44,3 +44,37 @@ impl Notice {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::clock::UnixTime;
+    use crate::reason::Reason;
+
+    fn halt(n: u8, by: &str) -> Halt {
+        Halt::new(Digest([n; 32]), by, UnixTime(Duration::from_secs(1)), &Reason::new("503"))
+    }
+
+    fn lease(halts: &[Halt]) -> Lease {
+        Lease::new("web-0").with_halts(halts)
+    }
+
+    #[test]
+    fn a_halt_is_told_if_the_lease_names_its_digest_whoever_has_written_that() {
+        let notice = Notice::Halt(halt(1, "web-1_uid_rule"));
+        assert!(!notice.is_told(&lease(&[])));
+        assert!(!notice.is_told(&lease(&[halt(2, "web-1_uid_rule")])));
+        let others = [halt(2, "web-1_uid_rule"), halt(1, "web-2_uid_rule")];
+        assert!(notice.is_told(&lease(&others)));
+    }
+
+    #[test]
+    fn a_halt_is_cleared_if_the_lease_does_not_have_it_any_more() {
+        let notice = Notice::Clear(halt(1, "web-1_uid_rule"));
+        assert!(notice.is_told(&lease(&[])));
+        assert!(notice.is_told(&lease(&[halt(1, "web-2_uid_rule")])), "it failed again since");
+        assert!(!notice.is_told(&lease(&[halt(2, "web-1_uid_rule"), halt(1, "web-1_uid_rule")])));
+    }
+}

@@ -369,6 +369,7 @@ mod tests {
 
     #[test]
     fn the_number_of_objects_has_a_bound() {
+        assert!(!Follow::new(at(0), 1).is_full);
         let mut follow = watched();
         for n in 0..=MOST_OBJECTS {
             let state = state(&format!("x{n}"), "70", 9, 0);
