@@ -90,9 +90,6 @@ mod schema;
 mod services;
 mod shipped;
 mod sigwait;
-#[cfg(feature = "cluster")]
-#[expect(clippy::unchecked_time_subtraction, reason = "a test fails by panicking")]
-mod slots;
 mod state;
 mod status;
 mod supervise;

@@ -1,5 +1,5 @@
 //! podnudge's access to the Kubernetes API over real sockets: what it sends, what it makes of each answer, and
-//! the protocol of the slots through all kinds of faults. `tests/slots.rs` has the protocol in virtual time.
+//! the protocol of the slots through all kinds of faults. `crates/core/tests/slots.rs` has the protocol in virtual time.
 
 use std::collections::BTreeSet;
 use std::fs;

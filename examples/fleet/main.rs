@@ -39,6 +39,8 @@ mod http;
 mod kubelet;
 #[path = "../../tests/support/pages.rs"]
 mod pages;
+#[path = "../../crates/core/tests/support/store.rs"]
+mod store;
 #[path = "../../tests/support/watches.rs"]
 #[expect(dead_code, reason = "the tests use the rest")]
 mod watches;

@@ -6,7 +6,8 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::api_server::{Store, merge};
+use super::api_server::Store;
+use super::store::merge;
 
 /// Where the fields of an object are, and what they are called in an entry.
 const PARTS: [(&str, &str); 4] = [

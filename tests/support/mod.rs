@@ -34,6 +34,9 @@ pub(crate) mod rights;
 pub(crate) mod running;
 pub(crate) mod scene;
 pub(crate) mod shared;
+#[cfg(feature = "cluster")]
+#[path = "../../crates/core/tests/support/store.rs"]
+pub(crate) mod store;
 pub(crate) mod supervisor;
 #[cfg(all(feature = "cluster", feature = "tls"))]
 pub(crate) mod tls_server;

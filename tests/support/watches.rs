@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::api_server::{ApiServer, Store};
+use super::store::Notes;
 
 /// What watches are told: the version, the path of the object (none for a bookmark), and the line.
 #[derive(Debug, Clone, Default)]
@@ -20,13 +21,15 @@ pub(crate) struct History {
     changed: Arc<(Mutex<()>, Condvar)>,
 }
 
-impl History {
-    pub(crate) fn add(&mut self, version: u64, path: &str, kind: &str, object: &Value) {
+impl Notes for History {
+    fn add(&mut self, version: u64, path: &str, kind: &str, object: &Value) {
         let is_lease = path.contains("/leases/");
         let object = if is_lease { object.clone() } else { metadata(object) };
         self.push(version, Some(path), json!({"type": kind, "object": object}));
     }
+}
 
+impl History {
     pub(crate) fn bookmark(&mut self, version: u64) {
         let metadata = json!({"resourceVersion": version.to_string()});
         let object = json!({"kind": "PartialObjectMetadata", "metadata": metadata});

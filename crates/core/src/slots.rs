@@ -32,7 +32,7 @@
 //! It is a machine like the core: the commands of the core come in ([`Slots::claim`], [`Slots::release`],
 //! [`Slots::halt`], [`Slots::try_halted`], [`Slots::clear_halt`]), requests go out ([`Slots::next_request`],
 //! [`Slots::watched`]), answers come back ([`Slots::handle`], [`Slots::watch_seen`]), and what is known then is
-//! [`Slots::state`]. `tests/slots.rs` plays it against lost, late, refused and wrongly answered requests.
+//! [`Slots::state`]. `crates/core/tests/slots.rs` plays it against lost, late, refused and wrongly answered requests.
 
 mod answers;
 mod contact;

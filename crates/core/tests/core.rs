@@ -20,5 +20,6 @@ mod properties;
 mod properties_of_pairs;
 mod properties_of_slots;
 mod scenarios;
+mod slots;
 mod support;
 mod sync;

@@ -5,5 +5,6 @@ pub(crate) mod policies;
 pub(crate) mod random;
 pub(crate) mod record;
 pub(crate) mod shelf;
+pub(crate) mod store;
 pub(crate) mod trace;
 pub(crate) mod world;

@@ -1,5 +1,5 @@
 //! The protocol by which replicas share slots: the pure machines against a model of the API server, in virtual
-//! time. `tests/cluster.rs` has the same with real sockets.
+//! time. `tests/cluster.rs` of podnudge has the same with real sockets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use podnudge_core::slots::LONGEST_LEASE;
 use podnudge_core::snapshot::Digest;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_assert, prop_oneof, proptest};
 
-use crate::support::Random;
-use crate::support::api_server::{Refusal, Store};
+use crate::support::random::Random;
+use crate::support::store::{Refusal, Store};
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/test/leases";
 const DURATION: Duration = Duration::from_secs(15);
@@ -181,7 +181,7 @@ impl Replica {
         }
     }
 
-    /// It has an old Role: it looks for slots instead.
+    /// A replica that has an old Role looks for slots instead.
     fn refuse_watch(&mut self) {
         if let Some((_, true)) = self.slots.watched(Moment(self.now)) {
             let refused = Err(ApiError::Refused(Reason::new("it may not watch")));
@@ -699,7 +699,7 @@ fn a_slot_that_is_only_kept_is_not_refused_because_the_content_failed() {
     assert!(again.holds().is_some(), "{:?}", again.state());
 }
 
-/// It works on one of them, and fails on another one that has tried it, too.
+/// Content that works on one of them, and fails on another one that has tried it, too.
 #[test]
 fn content_that_works_on_one_replica_stays_halted_if_it_has_failed_again_on_another_one() {
     let (mut store, mut one, mut other) =
@@ -804,7 +804,7 @@ fn a_server_that_asks_for_a_pause_gets_it_and_is_not_unreachable() {
     assert_eq!(waiting(&one.state()), "429");
 }
 
-/// It may read, but not write: that it can read must not hide it, nor make it try all the time.
+/// A replica may read, but not write: that it can read must not hide it, nor make it try all the time.
 #[test]
 fn a_right_that_is_missing_is_said_and_asked_for_ever_more_rarely() {
     let mut one = Replica::new("a", 1, 1);
@@ -872,7 +872,7 @@ impl Replica {
         sent
     }
 
-    /// Its watch tells the present state.
+    /// The watch of this replica tells the present state.
     fn told(&mut self, store: &Store, name: &str) {
         self.slots.watch_seen(Moment(self.now), Some(&stored(store, name)));
     }
@@ -1088,7 +1088,7 @@ fn what_failed_is_read_again_after_a_slot_was_lost() {
     }
 }
 
-/// It could not be renewed in time, and is still in the own name.
+/// The slot could not be renewed in time, and is still in the own name.
 #[test]
 fn what_failed_is_read_again_when_a_slot_that_expired_is_renewed() {
     let (mut store, mut one) = holder_of_the_second_slot();
@@ -1347,7 +1347,7 @@ fn an_offer_can_be_read_after_the_slot_in_whose_line_it_was_made_was_passed_on()
     }
 }
 
-/// It reads what failed at the same time.
+/// The replica reads what failed at the same time.
 #[test]
 fn a_look_that_began_before_the_slot_has_arrived_does_not_end_the_wait_for_it() {
     let (mut store, mut one, to) = in_line_at_the_second(3, &["web-2"]);
@@ -1449,7 +1449,7 @@ fn an_event_that_comes_late_does_not_hide_that_a_slot_is_to_be_given_back() {
     assert_eq!(holders(&store), ["c"]);
 }
 
-/// It was passed on to a replica that has waited for too long to hold it without a request.
+/// The slot was passed on to a replica that has waited for too long to hold it without a request.
 #[test]
 fn a_slot_in_the_own_name_is_taken_although_others_line_up_and_the_watch_is_late() {
     let (mut store, mut one) = watching_a_slot_of_another();
@@ -1524,15 +1524,15 @@ fn somebody_who_removes_who_is_next_again_and_again_causes_few_requests() {
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     Normal,
-    /// It does not arrive.
+    /// The request does not arrive.
     Lost,
-    /// It is carried out, and its answer does not arrive.
+    /// The request is carried out, and its answer does not arrive.
     NoAnswer,
-    /// It arrives long after its time limit.
+    /// The request arrives long after its time limit.
     Late,
-    /// It is answered with this status, and not carried out.
+    /// The request is answered with this status, and not carried out.
     Refused(u16),
-    /// It is carried out, and answered with 500.
+    /// The request is carried out, and answered with 500.
     DoneAndFailed,
 }
 
@@ -1541,9 +1541,9 @@ enum Fate {
 enum Deed {
     Claim(u8, Intent),
     Release,
-    /// It is killed, and starts anew at once.
+    /// The replica is killed, and starts anew at once.
     Restart,
-    /// It is killed, and never comes back, but a pod of the same name does.
+    /// The replica is killed, and never comes back, but a pod of the same name does.
     Replace,
     /// For this many seconds nothing gets through.
     Partition(u8),
@@ -1561,9 +1561,9 @@ enum Happening {
     Do(usize, Deed),
     /// The watch with this number arrives at the server.
     Watch(usize, u64, Fate),
-    /// It tells this version of its Lease, or its deletion.
+    /// The watch tells this version of its Lease, or its deletion.
     Told(usize, u64, Option<Arc<Lease>>),
-    /// It ends.
+    /// The watch ends.
     Ended(usize, u64, Result<(), ApiError>),
 }
 
@@ -1996,7 +1996,7 @@ impl World {
     }
 }
 
-/// Its watch hears nothing more, until it ends.
+/// The watch of this player hears nothing more, until it ends.
 fn player_is_deaf(player: &mut Player) {
     player.watch.path.clear();
 }
