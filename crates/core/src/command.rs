@@ -154,3 +154,33 @@ impl Act {
         self.extent == Extent::Send && self.before.is_some_and(|before| now >= before)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_sent_can_be_late() {
+        let at = |seconds| Moment(Duration::from_secs(seconds));
+        let act = |extent, before| Act {
+            rule: RuleId(0),
+            digest: Digest([1; 32]),
+            fresh_after: None,
+            extent,
+            lenient: false,
+            at: at(1),
+            before,
+            attempt: 1,
+            restart: false,
+            changed: Vec::new(),
+        };
+        let sent = act(Extent::Send, Some(at(5)));
+        assert!(!sent.is_late(at(4)) && sent.is_late(at(5)));
+        assert!(!act(Extent::Send, None).is_late(at(5)));
+        for extent in [Extent::Prepare, Extent::LookForFresh, Extent::LookForRestart] {
+            assert!(!act(extent, Some(at(5))).is_late(at(5)), "{extent:?}");
+        }
+    }
+}

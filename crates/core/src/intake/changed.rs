@@ -70,3 +70,34 @@ fn differing(one: &[Keys], other: &[Keys]) -> Vec<Key> {
     }
     differing
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Digest = Digest([1; 32]);
+    const B: Digest = Digest([2; 32]);
+    const C: Digest = Digest([3; 32]);
+
+    fn keys(contents: [u8; 3]) -> Vec<Keys> {
+        let key = |name: &str| Key(name.as_bytes().to_vec());
+        let contents = contents.map(|n| Digest([n; 32]));
+        vec![["a", "b", "c"].map(key).into_iter().zip(contents).collect()]
+    }
+
+    fn names(keys: &[Key]) -> Vec<&str> {
+        keys.iter().map(|key| std::str::from_utf8(&key.0).expect("it is text")).collect()
+    }
+
+    #[test]
+    fn while_it_is_unknown_what_runs_the_keys_of_earlier_attempts_count_too() {
+        for (running, wanted) in [(None, vec!["b", "c"]), (Some(A), vec!["c"])] {
+            let mut changed = ChangedKeys::default();
+            changed.record(A, Some(A), None, || keys([1, 1, 1]));
+            changed.record(B, Some(A), None, || keys([1, 2, 1]));
+            assert_eq!(names(&changed.changed_keys(B, Some(A))), ["b"]);
+            changed.record(C, running, Some(B), || keys([1, 1, 2]));
+            assert_eq!(names(&changed.changed_keys(C, running)), wanted, "{running:?}");
+        }
+    }
+}

@@ -86,3 +86,20 @@ impl TargetRestart {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn an_end_of_podnudge_that_is_taken_back_does_not_count() {
+        let began = Moment(Duration::from_secs(7));
+        let restart = TargetRestart::Begun(began);
+        let [once, twice] = [restart.with_pod_end(), restart.with_pod_end().with_pod_end()];
+        assert_eq!((once.pod_ends(), twice.pod_ends()), (1, 2));
+        assert_eq!((twice.without_pod_end(), once.without_pod_end()), (once, restart));
+        assert_eq!(restart.without_pod_end(), restart);
+    }
+}

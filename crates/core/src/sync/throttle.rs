@@ -86,6 +86,7 @@ mod tests {
         assert_eq!(throttle.next_at(), later.after(20 * MILLI), "no burst");
         (0..8).for_each(|_| throttle.failed(later, now, None));
         assert_eq!(throttle.failures, 1);
+        assert!(throttle.next_at() >= later.after(FIRST_PAUSE / 2), "a pause");
         throttle.failed(later, now, Some(Duration::from_secs(3)));
         assert!(throttle.next_at() >= later.after(Duration::from_secs(3)));
         throttle.failed(later, now, Some(Duration::from_hours(9)));
