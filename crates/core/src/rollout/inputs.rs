@@ -8,6 +8,7 @@ use super::verification::Finding;
 use super::{Direction, Rollout, Step, WaitFor};
 use crate::backoff;
 use crate::clock::{CLOCK_MARGIN, Moment};
+use crate::command::Extent;
 use crate::event::{Absence, Acted, Inspection, Publication};
 use crate::evidence::Evidence;
 use crate::fact::Fact;
@@ -42,6 +43,9 @@ impl Rollout {
         match (&mut self.step, input) {
             (Step::Publishing { .. }, Input::Published { publication, is_swapped }) => {
                 self.published(publication, is_swapped, ctx, &mut progress);
+            }
+            (Step::Acting(Extent::LookForFresh), Input::Acted(acted)) => {
+                self.fresh_looked_for(acted, ctx, &mut progress);
             }
             (Step::Acting(_), Input::Acted(acted)) => self.acted(acted, ctx, &mut progress),
             (Step::EndingPod { .. }, Input::Acted(refused @ Acted::Refused(_))) => {
@@ -89,7 +93,7 @@ impl Rollout {
                 progress.effect(Effect::Inspect);
             }
             (Step::Tripped { .. }, Input::Inspected(target)) => {
-                self.process_inspected(target, ctx, &mut progress);
+                self.polled(target, ctx, &mut progress);
             }
             _ => {}
         }
@@ -156,9 +160,6 @@ impl Rollout {
         if matches!(acted, Acted::Failed(_) | Acted::Declined(_)) {
             let is_sent = self.is_sending();
             progress.effect(if is_sent { Effect::Interrupted } else { Effect::NotSent });
-        }
-        if self.has_tripped() {
-            return self.acted_when_tripped(&acted, ctx, progress);
         }
         match acted {
             Acted::Ready => {
@@ -249,13 +250,8 @@ impl Rollout {
         }
     }
 
-    /// Verifies, without sending anything, a process that has read the content at its start.
-    fn process_inspected(
-        &mut self,
-        target: Inspection,
-        ctx: &Context<'_>,
-        progress: &mut Progress,
-    ) {
+    /// Takes what a poll has found: verifies, without sending anything, a process that has read the content at its start.
+    fn polled(&mut self, target: Inspection, ctx: &Context<'_>, progress: &mut Progress) {
         let since = ctx.readable_since.after(CLOCK_MARGIN);
         if matches!(target, Inspection::Running { first, .. } if first > since) {
             // Let the action find that the target is fresh; it then sends nothing.

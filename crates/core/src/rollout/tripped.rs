@@ -52,18 +52,20 @@ impl Rollout {
         self.step = Step::Tripped { next_poll: Some(now), reason };
     }
 
-    /// Takes the answer to a poll that looked for a process with [`Extent::LookForFresh`](crate::command::Extent).
-    pub(super) fn acted_when_tripped(
+    /// Takes the answer to [`Extent::LookForFresh`](crate::command::Extent), which followed a poll that found a process.
+    pub(super) fn fresh_looked_for(
         &mut self,
-        acted: &Acted,
+        acted: Acted,
         ctx: &Context<'_>,
         progress: &mut Progress,
     ) {
-        if matches!(acted, Acted::Fresh(_)) {
-            return self.verify_fresh(ctx, progress);
-        }
-        // The process that the poll found has ended since.
-        let reason = self.count_end(Reason::new("the target ended"), ctx, progress);
+        let reason = match acted {
+            Acted::Fresh(_) => return self.verify_fresh(ctx, progress),
+            // Such as a second process that may be the target.
+            Acted::Refused(reason) => reason,
+            // The process that the poll found has ended since.
+            _ => self.count_end(Reason::new("the target ended"), ctx, progress),
+        };
         self.trip(reason, ctx);
     }
 }
