@@ -36,6 +36,8 @@ struct World {
     random: Random,
     /// The share of the requests that is refused with 429.
     refused: f64,
+    /// The pods of which a policy forbids every change.
+    forbidden: Vec<usize>,
     /// When pods were annotated, and which.
     patches: Vec<(Duration, usize)>,
     lists: usize,
@@ -66,6 +68,7 @@ impl World {
             on_the_way: Vec::new(),
             random: Random::new(seed),
             refused: 0.0,
+            forbidden: Vec::new(),
             patches: Vec::new(),
             lists: 0,
             requests: 0,
@@ -231,6 +234,10 @@ impl World {
                     return vec![Answer::Annotated(pod, sent, Err(throttled()))];
                 }
                 let number: usize = pod.name.parse().expect("a number");
+                if self.forbidden.contains(&number) {
+                    let forbidden = ApiError::Refused(Reason::new("403"));
+                    return vec![Answer::Annotated(pod, sent, Err(forbidden))];
+                }
                 self.pods[number].1.clone_from(&pod.value);
                 self.patches.push((self.now, number));
                 vec![Answer::Annotated(pod, sent, Ok(()))]
@@ -311,6 +318,28 @@ fn a_label_costs_nothing_and_an_edit_one_annotation_of_each_pod_that_mounts_the_
     for pair in world.patches.windows(2) {
         assert!(pair[1].0 - pair[0].0 >= 20 * MILLI, "no burst");
     }
+}
+
+#[test]
+fn pods_whose_change_is_forbidden_count_once_for_each_edit_and_keep_no_other_one_waiting() {
+    let mut world = World::new(1, 90, 1);
+    world.forbidden = vec![4, 7];
+    world.run(60 * SECOND);
+    let mut seen = vec![0];
+    for edits in 1..=2 {
+        world.edit(1);
+        let edit = world.version;
+        for _ in 0..10_000 {
+            world.run(5 * MILLI);
+            let status = world.replicas[0].as_ref().expect("it runs").status(world.clock());
+            seen.push(status.refused);
+        }
+        let status = world.replicas[0].as_ref().expect("it runs").status(world.clock());
+        assert_eq!((status.refused, status.annotated), (2 * edits, 28 * edits));
+        assert_eq!(world.left(1, edit), 2);
+    }
+    seen.dedup();
+    assert_eq!(seen, [0, 1, 2, 3, 4], "also while a pass is under way");
 }
 
 #[test]
