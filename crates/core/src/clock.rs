@@ -96,3 +96,16 @@ impl Now {
         Moment(self.mono.0.saturating_sub(self.wall.since(time)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_written_as_in_rfc_3339() {
+        let text = |seconds| UnixTime(Duration::from_secs(seconds)).to_string();
+        assert_eq!(text(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(text(1_795_850_281), "2026-11-28T07:18:01.000Z");
+        assert_eq!(text(u64::MAX), "9999-12-31T23:59:59.000Z");
+    }
+}

@@ -56,3 +56,19 @@ pub fn duration(text: &str) -> Result<Duration, Reason> {
             .hint("write a number and a unit, such as `200ms`, `30s` or `5m`")
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_without_a_unit_is_told_from_what_is_no_duration() {
+        let message = |text| duration(text).map_err(|reason| reason.message);
+        let wrong = |message: &str| Err(message.to_owned());
+        assert_eq!(message("1.5"), wrong("`1.5` has no unit"));
+        assert_eq!(message(" "), wrong("` ` is not a duration"));
+        assert_eq!(message("5M"), wrong("the unit `M` in `5M` means months"));
+        assert_eq!(message("5x"), wrong("unknown unit `x` in `5x`"));
+        assert_eq!(message("1m 30s"), Ok(Duration::from_secs(90)));
+    }
+}

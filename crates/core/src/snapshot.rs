@@ -184,3 +184,17 @@ impl FromStr for Digest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not 64 hexadecimal digits")]
 pub struct NotADigest;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_has_64_hexadecimal_digits() {
+        let text = "0aF9".repeat(16);
+        assert_eq!(text.parse(), Ok(Digest([[0x0a, 0xf9]; 16].concat().try_into().unwrap())));
+        for wrong in [&text[1..], &format!("{text}0"), "", &text.replace('F', "G")] {
+            assert_eq!(wrong.parse::<Digest>(), Err(NotADigest), "{wrong}");
+        }
+    }
+}

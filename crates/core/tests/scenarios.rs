@@ -370,6 +370,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "container" => world.is_container = true,
         "check-takes" => world.check_takes = duration(rest, place),
         "act-takes" => world.act_takes = duration(rest, place),
+        "verify-takes" => world.verify_takes = duration(rest, place),
         "scan-takes" => world.scan_takes = duration(rest, place),
         "target" => {
             world.application.started = match rest {

@@ -266,4 +266,32 @@ mod tests {
         assert_eq!((requests, pass.counts.refused, pass.counts.annotated), (20, 300, 0));
         assert!(failing.is_some_and(|failing| failing.problem(now).is_some()));
     }
+
+    #[test]
+    fn no_more_than_eight_requests_wait_for_an_answer() {
+        let mut pass = Pass::new(Targets::new(), Moment::default());
+        let (mut throttle, mut pace, mut failing) = (Throttle::new(1000, 1), Pace::new(1), None);
+        let due =
+            (0..30).map(|n| DuePod { name: n.to_string(), value: "x".to_owned(), refusals: 0 });
+        let mut first = Some(PodsPage { due: due.collect(), read: 30, next: None });
+        let (mut now, mut waiting) = (Moment(Duration::from_secs(1)), Vec::new());
+        while !pass.is_over() {
+            let next = pass.next(now, &mut throttle);
+            let mut with = With { throttle: &mut throttle, pace: &mut pace, failing: &mut failing };
+            match (next, pass.next_wakeup(with.throttle)) {
+                (Some(Next::List(_)), _) => {
+                    pass.listed(now, Ok(first.take().expect("one page")), &mut with);
+                }
+                (Some(Next::Annotate(pod)), _) => waiting.push((pod, now)),
+                (None, Some(at)) => now = at,
+                // Only an answer lets it go on.
+                (None, None) => {
+                    let left = 30 - usize::try_from(pass.counts.annotated).unwrap();
+                    assert_eq!(waiting.len(), left.min(8));
+                    pass.annotated(now, waiting.remove(0), &Ok(()), &mut with);
+                }
+            }
+        }
+        assert_eq!(pass.counts.annotated, 30);
+    }
 }

@@ -82,6 +82,7 @@ pub(crate) struct World {
     /// The duration of a scan and of an action.
     pub(crate) scan_takes: Duration,
     pub(crate) act_takes: Duration,
+    pub(crate) verify_takes: Duration,
     /// The duration of a check.
     pub(crate) check_takes: Duration,
     /// The duration of a publication.
@@ -287,6 +288,7 @@ impl World {
             },
             scan_takes: Duration::ZERO,
             act_takes: Duration::ZERO,
+            verify_takes: Duration::ZERO,
             check_takes: Duration::ZERO,
             publish_takes: Duration::ZERO,
             preflight_takes: Duration::ZERO,
@@ -657,7 +659,7 @@ impl World {
                 Command::Act(act) => self.obey_act(&act),
                 Command::Verify(rule) => {
                     let verified = self.verify();
-                    self.answer(Duration::ZERO, Event::Verified(rule, verified));
+                    self.answer(self.verify_takes, Event::Verified(rule, verified));
                 }
                 Command::Persist(_, memory) => self.persisted = Some(*memory),
                 Command::Remember(_, digest) => self.remember(digest),
