@@ -184,8 +184,7 @@ impl Application {
     pub(crate) fn unchanged(&mut self, now: Now, source: &Source, after_other: bool) -> Conclusion {
         match &mut self.reads {
             Reads::Volumes(volumes) => volumes.unchanged(now, source, after_other),
-            Reads::Published(_) if after_other => Conclusion::Reverted,
-            Reads::Published(_) => Conclusion::Unchanged,
+            Reads::Published(_) => Generations::unchanged(after_other),
         }
     }
 

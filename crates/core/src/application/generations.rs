@@ -113,6 +113,12 @@ impl Generations {
         }
     }
 
+    /// Handles a scan that found what the application runs. `after_other`: there was a candidate or a rollout of other
+    /// content before, which was not published and so not read.
+    pub(super) fn unchanged(after_other: bool) -> Conclusion {
+        if after_other { Conclusion::Reverted } else { Conclusion::Unchanged }
+    }
+
     /// Handles the inspection for content that was published before the application's start.
     pub(super) fn inspected(&mut self, target: Inspection) -> Conclusion {
         if !std::mem::take(&mut self.is_inspecting) {

@@ -55,7 +55,7 @@ impl Rollout {
     pub(crate) fn end_pod(&mut self, now: Moment) -> Option<Moment> {
         self.step = Step::EndingPod { since: now, is_sent: true };
         self.target_restart = self.target_restart.map(TargetRestart::with_pod_end);
-        self.target_restart.and_then(TargetRestart::began)
+        self.restart_began()
     }
 
     /// podnudge could not save what precedes its end, and goes on.

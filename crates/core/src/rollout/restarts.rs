@@ -84,6 +84,11 @@ impl Rollout {
         self.target_restart == Some(TargetRestart::PodReplaced)
     }
 
+    /// When the restart of the target began.
+    pub(super) fn restart_began(&self) -> Option<Moment> {
+        self.target_restart.and_then(TargetRestart::began)
+    }
+
     /// What to look for in place of an action, if nothing is to be sent: after the target has ended, a process that has
     /// read the content at its start; and if an earlier podnudge has ended for it, or its pod, what became of that.
     pub(super) fn looks_only(&self) -> Option<Extent> {

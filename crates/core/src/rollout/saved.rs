@@ -39,7 +39,7 @@ impl Rollout {
             is_triggered: self.is_triggered,
             is_restart: self.is_restart,
             is_suspect: self.is_suspect,
-            restart_began: self.target_restart.and_then(TargetRestart::began),
+            restart_began: self.restart_began(),
             pod_ends: self.target_restart.map_or(0, TargetRestart::pod_ends),
             is_in_new_pod: self.is_in_new_pod(),
             retry_at,
