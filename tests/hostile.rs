@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::{Signal, kill};
@@ -32,6 +32,10 @@ struct Scene {
 impl Scene {
     /// `FOLDER` in the rules is the folder of the scene, and `URL` that of the application.
     fn new(prepare: impl FnOnce(&Path), rules: &str) -> Self {
+        Self::by(podnudge(), prepare, rules)
+    }
+
+    fn by(mut podnudge: Command, prepare: impl FnOnce(&Path), rules: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         prepare(folder.path());
         let mut other = Kubelet::new(folder.path().join("other"));
@@ -44,9 +48,8 @@ impl Scene {
         let text = text.replace("FOLDER", folder.path().to_str().unwrap());
         let file = folder.path().join("podnudge.toml");
         fs::write(&file, text.replace("URL", &application.url())).unwrap();
-        let mut command = podnudge();
-        command.args(["--listen", "127.0.0.1:0", "--config"]).arg(file);
-        let agent = Agent::spawn(folder.path(), command);
+        podnudge.args(["--listen", "127.0.0.1:0", "--config"]).arg(file);
+        let agent = Agent::spawn(folder.path(), podnudge);
         let is_of_other = |event: &serde_json::Value| event["rule"] == "other";
         wait_until("the first look at `other`", || {
             agent.events("baseline").iter().any(is_of_other)
@@ -220,18 +223,31 @@ fn links_that_leave_the_volume_are_not_followed() {
         fs::create_dir(folder.join("outside")).unwrap();
         fs::write(folder.join("outside/log"), "1").unwrap();
         symlink("../outside", folder.join("plain/logs")).unwrap();
+        for name in ["far", "near/..2026", "body"] {
+            fs::create_dir_all(folder.join(name)).unwrap();
+        }
+        symlink("../outside", folder.join("far/..data")).unwrap();
+        symlink("../outside", folder.join("near/..link")).unwrap();
+        symlink("..link", folder.join("near/..data")).unwrap();
+        symlink("../secret", folder.join("body/key")).unwrap();
     };
     let inside = send.replace("\"send\"", "\"inside\"").replace("forged", "inside");
-    let mut scene = Scene::new(make, &format!("{publish}{send}{copy}{inside}"));
+    // The generation itself is elsewhere.
+    let far = send.replace("\"send\"", "\"far\"").replace("forged", "far");
+    let near = send.replace("\"send\"", "\"near\"").replace("forged", "near");
+    let body = "[[rule]]\nname = \"body\"\nwatch = \"FOLDER/body\"\non-start = \"always\"\nsettle = \"0s\"\n\
+                http = { url = \"URL\", body-file = \"FOLDER/body/key\" }\n";
+    let rules = [publish, send, copy, &inside, &far, &near, body].concat();
+    let mut scene = Scene::new(make, &rules);
     let refused = |rule: &str| {
-        let events = scene.agent.events("check-failed|refused");
+        let events = scene.agent.events("check-failed|refused|retrying");
         let of_rule = |event: &&serde_json::Value| event["rule"] == rule;
         let mut reasons = events.iter().filter(of_rule).map(|event| event["reason"].to_string());
         reasons
             .next_back()
             .is_some_and(|reason| reason.contains("is a link that leads out of the volume"))
     };
-    for rule in ["publish", "send", "copy", "inside"] {
+    for rule in ["publish", "send", "copy", "inside", "far", "near", "body"] {
         wait_until(&format!("{rule}: it is refused"), || refused(rule));
     }
     scene.assert_serves("1");
@@ -245,6 +261,35 @@ fn links_that_leave_the_volume_are_not_followed() {
         assert_eq!(fs::read_to_string(scene.path(name)).unwrap(), "1");
     }
     assert!(!scene.path("published/logs/log").exists());
+}
+
+/// Before Linux 5.6, and where a seccomp profile does not know the system call.
+#[test]
+fn without_openat2_no_link_is_followed_also_not_to_a_directory() {
+    let publish = "[[rule]]\nname = \"publish\"\nwatch = \"FOLDER/plain\"\nsettle = \"0s\"\n\
+                   publish = { dir = \"FOLDER/published\" }\nhttp = { url = \"URL\" }\n";
+    let make = |folder: &Path| {
+        for name in ["plain/conf.d", "outside", "published"] {
+            fs::create_dir_all(folder.join(name)).unwrap();
+        }
+        fs::write(folder.join("plain/conf.d/a"), "1").unwrap();
+        fs::write(folder.join("outside/token"), "hunter2").unwrap();
+        symlink("../outside", folder.join("plain/link.d")).unwrap();
+    };
+    let mut old = command("strace");
+    old.args(["-D", "-f", "-qqq", "-o", "/dev/null", "-e", "inject=openat2:error=ENOSYS"]);
+    old.arg(env!("CARGO_BIN_EXE_podnudge"));
+    let scene = Scene::by(old, make, publish);
+    wait_until("it is refused", || {
+        let events = scene.agent.events("check-failed|refused");
+        events.iter().any(|event| {
+            event["reason"].to_string().contains("is a link that leads out of the volume")
+        })
+    });
+    assert!(!scene.path("published/link.d").exists());
+    fs::remove_file(scene.path("plain/link.d")).unwrap();
+    wait_until("the rest is published", || scene.path("published/conf.d/a").exists());
+    assert!(!scene.path("published/link.d").exists());
 }
 
 /// A process with the same uid in the shared process namespace.

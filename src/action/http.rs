@@ -2,24 +2,19 @@
 //!
 //! Reads the files that the request names, and the content that it sends; has the effects of the request.
 
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use crate::exchange::ExchangeError;
 use crate::exchange::http::{
     SHORT_ANSWER, describe, exchange, is_about_content, is_expected, unexpected_response,
 };
-use crate::system::files::LARGEST;
 use crate::system::threads::Thread;
-use crate::volume::contents;
+use crate::volume::contents::{self, Origin};
 use podnudge_config::{Body, HttpAction, Rule};
 use podnudge_core::event::{Absence, Acted};
 use podnudge_core::reason::Reason;
 use podnudge_core::shown;
-use podnudge_core::snapshot::{Digest, Key};
-
-/// The largest body, in bytes.
-const LARGEST_BODY: u64 = 16 * LARGEST;
+use podnudge_core::snapshot::Digest;
 
 /// Sends the request of a rule's action once, for the content with this digest.
 pub(super) async fn act(rule: &Rule, action: &HttpAction, digest: Digest) -> Acted {
@@ -33,8 +28,9 @@ pub(super) async fn act(rule: &Rule, action: &HttpAction, digest: Digest) -> Act
     };
     if let Some((pattern, because)) = &action.reject
         && let Some(line) = body.as_deref().and_then(|body| {
-            let text = String::from_utf8_lossy(body);
-            pattern.find(&text).map(|found| shown::one_line(found.as_str().as_bytes()))
+            // What is not UTF-8 needs no copy: a body may have 8 MiB.
+            let found = body.utf8_chunks().find_map(|text| pattern.find(text.valid()))?;
+            Some(shown::one_line(found.as_str().as_bytes()))
         })
     {
         let message = format!("the body was not sent, because of `{line}` in it");
@@ -47,15 +43,16 @@ pub(super) async fn act(rule: &Rule, action: &HttpAction, digest: Digest) -> Act
 async fn content(rule: &Rule, path: &Path, digest: Digest) -> Result<Vec<u8>, Acted> {
     let file = rule.settings.content_file(path).map_err(Acted::Refused)?;
     let (volumes, keys) = (rule.volumes_read(), rule.keys.clone());
-    let key = Key(file.key.as_os_str().as_bytes().to_vec());
+    let (number, key) = (file.volume, file.key.clone());
     let thread = Thread::start().map_err(|error| {
         Acted::Failed(Reason::new(format!("cannot start a thread to read the body: {error}")))
     })?;
     let read = thread
-        .run(move || contents::read_key(&volumes, &keys, Some(digest), &key, LARGEST_BODY))
+        .run(move || contents::read_key(&volumes, &keys, Some(digest), &key, Origin::Volume))
         .await
-        .map_err(Acted::Failed)?;
-    let content = read.into_iter().nth(file.volume).flatten();
+        .map_err(|error| Acted::Failed(error.reason()))?;
+    let contents = read.into_iter().nth(number).map(|volume| volume.contents.into_values());
+    let content = contents.and_then(|mut contents| contents.next()).map(|content| content.bytes);
     content.ok_or_else(|| Acted::Refused(rule.settings.missing_content(path)))
 }
 

@@ -191,7 +191,7 @@ pub(super) async fn open(
     endpoint: &Endpoint,
     mut kept: Option<Connection>,
     method: Method,
-    content: Option<Vec<u8>>,
+    mut content: Option<Vec<u8>>,
 ) -> Result<Opened, ExchangeError> {
     loop {
         let is_kept = kept.is_some();
@@ -199,7 +199,9 @@ pub(super) async fn open(
             Some(connection) => connection,
             None => Connection::open(endpoint)?,
         };
-        let request = request(endpoint, &connection.client, &method, content.clone());
+        // Only by a connection that was kept, it may have to be sent again.
+        let body = if is_kept { content.clone() } else { content.take() };
+        let request = request(endpoint, &connection.client, &method, body);
         let response = match connection.send(request.map_err(ExchangeError::Failed)?).await {
             Ok(response) => response,
             // The server has closed the connection meanwhile.

@@ -19,8 +19,11 @@ use podnudge_core::reason::Reason;
 use podnudge_core::shown;
 use podnudge_core::snapshot::Digest;
 
-/// How the names of temporary files begin, as volumes' hidden names do.
-const TEMPORARY: &str = "..podnudge.expand.";
+/// How the names of a rule's temporary files begin, as volumes' hidden names do. Another rule may write into the same
+/// directory at the same time.
+fn temporary(rule: &Rule) -> String {
+    format!("..podnudge.expand.{}.", rule.name)
+}
 
 /// Writes the file, if the volumes still have this digest.
 ///
@@ -29,22 +32,19 @@ const TEMPORARY: &str = "..podnudge.expand.";
 pub(crate) fn write(rule: &Rule, expand: &Expand, digest: Digest) -> Result<(), Reason> {
     let volumes = rule.settings.watch.iter().map(PathBuf::as_path);
     let volumes =
-        read_file(volumes, &rule.keys, digest, &expand.file).map_err(|error| match error {
-            ContentsError::Moved => Reason::new("the volumes changed while they were being read"),
-            ContentsError::TooLarge(reason) | ContentsError::Failed(reason) => reason,
-        })?;
+        read_file(volumes, &rule.keys, digest, &expand.file).map_err(ContentsError::reason)?;
     let named = volumes.iter().flat_map(|Volume { folder, contents }| {
         contents.iter().map(move |(key, content)| (folder.join(OsStr::from_bytes(&key.0)), content))
     });
     let files = named.map(|(path, content)| (path, content.bytes.as_slice()));
     let source = Source::of_volumes(expand, files)?;
-    replace(expand, &source).map_err(|error| match error {
+    replace(expand, &source, &temporary(rule)).map_err(|error| match error {
         ExpandError::Content(reason) => reason,
         ExpandError::Output(error) => reason(expand, &error),
     })
 }
 
-fn replace(expand: &Expand, source: &Source<'_>) -> Result<(), ExpandError> {
+fn replace(expand: &Expand, source: &Source<'_>, temporary: &str) -> Result<(), ExpandError> {
     let failed = |error: rustix::io::Errno| ExpandError::Output(error.into());
     let (Some(parent), Some(name)) = (expand.to.parent(), expand.to.file_name()) else {
         return Err(failed(rustix::io::Errno::INVAL));
@@ -56,11 +56,11 @@ fn replace(expand: &Expand, source: &Source<'_>) -> Result<(), ExpandError> {
         return Ok(());
     }
     // Of a podnudge that was killed.
-    folder.remove_own_leftovers(TEMPORARY).map_err(failed)?;
+    folder.remove_own_leftovers(temporary).map_err(failed)?;
     // The application may run as any user.
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
     let mut written = Ok(());
-    let new = folder.temporary_file(TEMPORARY, mode, |file| {
+    let new = folder.temporary_file(temporary, mode, |file| {
         let mut output = BufWriter::new(&file);
         written = source.write_to(&mut output);
         drop(output);

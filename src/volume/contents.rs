@@ -3,22 +3,15 @@
 //!
 //! Reads the volumes; changes nothing.
 
-use std::ffi::OsStr;
-use std::io;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 
+pub(crate) use super::reader::Origin;
 pub(crate) use super::reader::{Content, Contents};
 use super::reader::{Purpose, ReadError, Reader, Reading};
-use super::scan;
-use crate::system::files::{self, FileError};
 use podnudge_config::KeyFilter;
 use podnudge_core::reason::Reason;
-use podnudge_core::shown;
-use podnudge_core::snapshot::Key;
 use podnudge_core::snapshot::{self, Digest};
 
 /// The contents of one volume.
@@ -40,6 +33,16 @@ pub(crate) enum ContentsError {
     Failed(Reason),
 }
 
+impl ContentsError {
+    /// Why they cannot be used, where that is only said.
+    pub(crate) fn reason(self) -> Reason {
+        match self {
+            Self::Moved => Reason::new("the content has changed meanwhile"),
+            Self::TooLarge(reason) | Self::Failed(reason) => reason,
+        }
+    }
+}
+
 impl From<Reason> for ContentsError {
     fn from(reason: Reason) -> Self {
         Self::Failed(reason)
@@ -52,7 +55,7 @@ pub(crate) fn read_included<'a>(
     keys: &KeyFilter,
     expected: Digest,
 ) -> Result<Vec<Volume>, ContentsError> {
-    read(volumes, keys, expected, |_, _| Purpose::Keep)
+    read(&mut volumes.into_iter(), keys, Some(expected), &|_, _| Purpose::Keep)
 }
 
 /// Reads one file of the volumes, if they have the expected digest. Of all other keys it keeps nothing, so
@@ -64,9 +67,13 @@ pub(crate) fn read_file<'a>(
     expected: Digest,
     file: &Path,
 ) -> Result<Vec<Volume>, ContentsError> {
-    read(volumes, keys, expected, |folder, read| match file.strip_prefix(folder) {
+    read(&mut volumes.into_iter(), keys, Some(expected), &|folder, read| match file
+        .strip_prefix(folder)
+    {
         // A file may be in a watched directory, and be watched as well.
-        Ok(key) if read.iter().all(|volume| volume.contents.is_empty()) => Purpose::KeepKey(key),
+        Ok(key) if read.iter().all(|volume| volume.contents.is_empty()) => {
+            Purpose::KeepKey(key, Origin::Volume)
+        }
         _ => Purpose::Hash,
     })
 }
@@ -77,7 +84,7 @@ pub(crate) fn read_all<'a>(
     keys: &KeyFilter,
     expected: Digest,
 ) -> Result<Vec<Volume>, ContentsError> {
-    read(volumes, keys, expected, |_, _| Purpose::KeepAll).map_err(|error| match error {
+    read(&mut volumes.into_iter(), keys, Some(expected), &|_, _| Purpose::KeepAll).map_err(|error| match error {
         // Ignored keys may be the cause, so this must not reject the included ones.
         ContentsError::TooLarge(Reason { message, .. }) => ContentsError::Failed(Reason::new(message).hint(
             "copies contain all keys of a volume, including ignored ones, and hold at most 8 MiB",
@@ -86,12 +93,13 @@ pub(crate) fn read_all<'a>(
     })
 }
 
-/// Reads the volumes, each for the purpose that follows from its directory and from what was read before.
+/// Reads the volumes, each for the purpose that follows from its directory and from what was read before. Not generic,
+/// so that there is one of it.
 fn read<'a, 'b>(
-    volumes: impl IntoIterator<Item = &'a Path>,
+    volumes: &mut dyn Iterator<Item = &'a Path>,
     keys: &KeyFilter,
-    expected: Digest,
-    purpose: impl Fn(&Path, &[Volume]) -> Purpose<'b>,
+    expected: Option<Digest>,
+    purpose: &dyn Fn(&Path, &[Volume]) -> Purpose<'b>,
 ) -> Result<Vec<Volume>, ContentsError> {
     let (mut digests, mut read) = (Vec::new(), Vec::new());
     let mut kept = 0;
@@ -111,52 +119,21 @@ fn read<'a, 'b>(
         kept += reader.contents.values().map(|content| content.len() as u64).sum::<u64>();
         read.push(Volume { folder: folder.to_owned(), contents: reader.contents });
     }
-    if snapshot::digest(digests) == expected { Ok(read) } else { Err(ContentsError::Moved) }
+    let is_expected = expected.is_none_or(|expected| snapshot::digest(digests) == expected);
+    if is_expected { Ok(read) } else { Err(ContentsError::Moved) }
 }
 
-/// Reads one key of these volumes, if they have the expected digest: its content in each volume, if that has
-/// it, of at most so many bytes. Does not change the access times of files that podnudge owns, and keeps
-/// nothing else.
-///
-/// # Errors
-/// If they cannot be read, or have another digest.
+/// Reads one key of each volume, if they have the expected digest; empty where a volume has no such key. Does not change
+/// the access times of files that podnudge owns.
 pub(crate) fn read_key(
     volumes: &[PathBuf],
     keys: &KeyFilter,
     expected: Option<Digest>,
-    key: &Key,
-    most: u64,
-) -> Result<Vec<Option<Vec<u8>>>, Reason> {
-    let changed = || Reason::new("the content has changed meanwhile");
-    let (mut digests, mut contents) = (Vec::new(), Vec::new());
-    for path in volumes {
-        let reading = scan::read_own(path, keys).map_err(|error| error.reason())?;
-        let snapshot = reading.snapshot.ok_or_else(changed)?;
-        digests.push(snapshot.digest());
-        let Some(digest) = snapshot.keys.get(key) else {
-            contents.push(None);
-            continue;
-        };
-        let path = folder(path).join(OsStr::from_bytes(&key.0));
-        let bytes = read_own(&path, most).map_err(|error| {
-            Reason::new(format!("cannot read `{}`: {error}", shown::path(&path)))
-        })?;
-        if digest.0 != <[u8; 32]>::from(Sha256::digest(&bytes)) {
-            return Err(changed());
-        }
-        contents.push(Some(bytes));
-    }
-    if expected.is_some_and(|expected| snapshot::digest(digests) != expected) {
-        return Err(changed());
-    }
-    Ok(contents)
-}
-
-fn read_own(path: &Path, most: u64) -> Result<Vec<u8>, FileError> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let open = |flags| rustix::fs::open(path, flags, Mode::empty());
-    let file = open(flags | OFlags::NOATIME).or_else(|_| open(flags)).map_err(io::Error::from)?;
-    files::read_to_end(file.into(), most)
+    key: &Path,
+    from: Origin,
+) -> Result<Vec<Volume>, ContentsError> {
+    let volumes = &mut volumes.iter().map(PathBuf::as_path);
+    read(volumes, keys, expected, &|_, _| Purpose::KeepKey(key, from))
 }
 
 /// The directory that the names of a volume's keys are relative to: for a watched file, its parent.

@@ -12,6 +12,7 @@ pub(crate) mod filter;
 mod fuzz;
 mod glob;
 pub(crate) mod known;
+mod level;
 mod link;
 pub mod mounts;
 pub mod naming;

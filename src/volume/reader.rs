@@ -81,6 +81,12 @@ pub enum ReadError {
         /// The watched path.
         path: PathBuf,
     },
+    /// The kubelet did not swap the volume, and a link of it leads nowhere.
+    #[error("`..data` of `{}`, or a link behind it, leads to nothing", path.display())]
+    Dangling {
+        /// The watched path.
+        path: PathBuf,
+    },
     /// There are too many files or levels.
     #[error("`{}` has more than {MAX_ENTRIES} files and folders, {MAX_DEPTH} levels or {MAX_NAMES} bytes of names", path.display())]
     TooLarge {
@@ -138,7 +144,7 @@ impl ReadError {
             Self::Leaves { .. } => reason.hint(
                 "podnudge does not publish, copy or send what is outside of the volume: put the file itself there, or exclude it by `ignore`",
             ),
-            Self::Moving { .. } | Self::System { .. } => reason,
+            Self::Moving { .. } | Self::Dangling { .. } | Self::System { .. } => reason,
         }
     }
 }
@@ -171,6 +177,20 @@ impl Deref for Content {
     }
 }
 
+/// Where kept content may come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The volume: the content may leave podnudge, and a link may lead to the token of a service account or to
+    /// podnudge's own memory.
+    Volume,
+    /// Wherever links lead, as for the application: the content stays in podnudge.
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(dead_code, reason = "only the proof by a TLS handshake reads so")
+    )]
+    Anywhere,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose<'a> {
     /// Compute digests of podnudge's own files, without changing their access times.
@@ -178,23 +198,30 @@ pub(super) enum Purpose<'a> {
     Hash,
     /// Compute digests, and keep the contents.
     Keep,
-    /// Compute digests, and keep the content of one key, if it is there.
-    #[cfg_attr(
-        not(feature = "compat"),
-        expect(dead_code, reason = "only `[rule.expand]` reads so")
-    )]
-    KeepKey(&'a Path),
+    /// Compute digests, and keep the content of one key, if it is there, without changing the access times of
+    /// podnudge's own files.
+    KeepKey(&'a Path, Origin),
     /// Compute digests, and keep the contents, those of ignored keys included.
     KeepAll,
     Fingerprint,
 }
 
 impl Purpose<'_> {
+    /// Whether what is kept comes from the volume only.
+    pub(super) fn is_confined(self) -> bool {
+        match self {
+            Self::Keep | Self::KeepAll | Self::KeepKey(_, Origin::Volume) => true,
+            Self::KeepKey(_, Origin::Anywhere) | Self::HashOwn | Self::Hash | Self::Fingerprint => {
+                false
+            }
+        }
+    }
+
     /// Whether the content of this key is kept.
     pub(super) fn keeps(self, key: &Key) -> bool {
         match self {
             Self::Keep | Self::KeepAll => true,
-            Self::KeepKey(path) => Path::new(OsStr::from_bytes(&key.0)) == path,
+            Self::KeepKey(path, _) => Path::new(OsStr::from_bytes(&key.0)) == path,
             Self::HashOwn | Self::Hash | Self::Fingerprint => false,
         }
     }

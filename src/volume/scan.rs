@@ -22,13 +22,14 @@ use rustix::fs::{
 use rustix::io::Errno;
 use sha2::Digest as _;
 
+use super::level::Level;
 use super::link::Links;
 use super::mounts;
 pub(crate) use super::reader::Root;
 use super::reader::{DIRECTORY, MAX_ATTEMPTS, Purpose, Reader, identity, is_mounted, modified};
 pub use super::reader::{Directory, ReadError, Reading};
 use super::reads::OwnRead;
-use super::tree::{Entry, LISTING_BUFFER, Level, Siblings, kind_behind};
+use super::tree::{Entry, LISTING_BUFFER, Siblings, kind_behind};
 use podnudge_config::{KeyFilter, SMALL};
 use podnudge_core::clock::UnixTime;
 use podnudge_core::snapshot::{Digest, Generation, Snapshot};
@@ -151,6 +152,7 @@ impl Reader<'_> {
         watch: Directory,
     ) -> Result<Reading, ReadError> {
         self.needs_fingerprint = false;
+        let mut leads_nowhere = true;
         for _ in 0..MAX_ATTEMPTS {
             self.keys.clear();
             self.pauses = false;
@@ -164,6 +166,7 @@ impl Reader<'_> {
                 Err(error) => return Err(self.error(error)),
             };
             if whole.is_none() || again != target {
+                leads_nowhere &= again == target;
                 target = again;
                 continue;
             }
@@ -171,7 +174,8 @@ impl Reader<'_> {
             let generation = target.to_string_lossy().into_owned();
             return Ok(self.finish(generation, modified(&link), vec![watch]));
         }
-        Err(ReadError::Moving { path: self.path.to_owned() })
+        let path = self.path.to_owned();
+        Err(if leads_nowhere { ReadError::Dangling { path } } else { ReadError::Moving { path } })
     }
 
     /// Reads one generation; `None` if it disappeared meanwhile.
@@ -184,12 +188,19 @@ impl Reader<'_> {
         if self.purpose == Purpose::Fingerprint {
             return Ok(Some(()));
         }
-        let content = match openat(root, target, DIRECTORY, Mode::empty()) {
+        // The generations of the kubelet are in the volume.
+        let is_confined = self.purpose.is_confined();
+        let leaves = || ReadError::Leaves { path: self.path.join("..data") };
+        if is_confined && target.to_bytes().contains(&b'/') {
+            return Err(leaves());
+        }
+        let flags = if is_confined { DIRECTORY | OFlags::NOFOLLOW } else { DIRECTORY };
+        let content = match openat(root, target, flags, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::LOOP | Errno::NOTDIR) if is_confined => return Err(leaves()),
             opened => opened.map_err(|error| self.error(error))?,
         };
-        let level =
-            Level { fd: content.as_fd(), prefix: Vec::new(), depth: 0, path: None, above: None };
+        let level = Level::top(content.as_fd(), None);
         match key {
             None => self.walk(&level),
             Some(name) => {
@@ -226,7 +237,7 @@ impl Reader<'_> {
     /// Reads a directory that the kubelet does not manage.
     fn plain_directory(&mut self, root: BorrowedFd<'_>) -> Result<Reading, ReadError> {
         let path = Some(self.path.to_owned());
-        self.walk(&Level { fd: root, prefix: Vec::new(), depth: 0, path, above: None })?;
+        self.walk(&Level::top(root, path))?;
         Ok(self.finish_fingerprint())
     }
 
@@ -247,8 +258,7 @@ impl Reader<'_> {
         if let Ok(target) = readlinkat(&root, DATA, Vec::new()) {
             return self.kubelet_volume(root.as_fd(), target, Some(&name), watch);
         }
-        let level =
-            Level { fd: root.as_fd(), prefix: Vec::new(), depth: 0, path: None, above: None };
+        let level = Level::top(root.as_fd(), None);
         let entry = Entry { name, kind: FileType::RegularFile };
         let is_file = matches!(kind_behind(&level, &entry), Some(FileType::RegularFile) | None);
         if is_file && self.file_entry(&level, &entry, Siblings::Others)?.is_none() {

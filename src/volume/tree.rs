@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
 use super::filter;
+use super::level::Level;
 use super::reader::{
     Content, DIRECTORY, Directory, MAX_DEPTH, MAX_ENTRIES, MAX_KEPT_BYTES, MAX_NAMES, Purpose,
     ReadError, Reader, changed, identity,
@@ -24,18 +25,6 @@ use podnudge_core::snapshot::{Digest, Key};
 
 /// The buffer for listing a directory, in bytes; an entry takes at most 280 (getdents(2)).
 pub(super) const LISTING_BUFFER: usize = 2048;
-
-/// A directory in the tree.
-pub(super) struct Level<'a> {
-    pub(super) fd: BorrowedFd<'a>,
-    /// The directory's path below the content root, with a `/` at the end; empty for the root.
-    pub(super) prefix: Vec<u8>,
-    pub(super) depth: usize,
-    /// The directory's full path, if it has to be watched.
-    pub(super) path: Option<PathBuf>,
-    /// The parent in the tree.
-    pub(super) above: Option<&'a Level<'a>>,
-}
 
 /// The other files in a file's directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -116,7 +105,7 @@ impl Reader<'_> {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
             Err(error) => return Err(self.error_at(level, entry, error)),
         };
-        self.descend(level, entry, fd.as_fd())
+        self.descend(level, entry, fd.as_fd(), false)
     }
 
     /// Reads the directory that a link points to, such as a nested volume's folder of keys. Ignores
@@ -129,14 +118,12 @@ impl Reader<'_> {
             Err(error) => return Err(self.error_at(level, entry, error)),
         };
         let id = identity(&self.stat_fd(fd.as_fd())?);
-        let mut above = Some(level);
-        while let Some(level) = above {
+        for level in level.upwards() {
             if identity(&self.stat_fd(level.fd)?) == id {
                 return Ok(Some(()));
             }
-            above = level.above;
         }
-        self.descend(level, entry, fd.as_fd())
+        self.descend(level, entry, fd.as_fd(), true)
     }
 
     fn descend(
@@ -144,13 +131,15 @@ impl Reader<'_> {
         level: &Level<'_>,
         entry: &Entry,
         fd: BorrowedFd<'_>,
+        is_behind_link: bool,
     ) -> Result<Option<()>, ReadError> {
         let mut prefix = level.prefix.clone();
         prefix.extend_from_slice(entry.name.to_bytes());
         prefix.push(b'/');
         let name = OsStr::from_bytes(entry.name.to_bytes());
         let path = level.path.as_ref().map(|path| path.join(name));
-        self.walk(&Level { fd, prefix, depth: level.depth + 1, path, above: Some(level) })
+        let depth = level.depth + 1;
+        self.walk(&Level { fd, prefix, depth, path, above: Some(level), is_behind_link })
     }
 
     /// Reads one file; `None` if it has disappeared. Skips ignored keys and everything that is not
@@ -183,9 +172,11 @@ impl Reader<'_> {
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let keeps = self.purpose.keeps(&key);
-        let open = |flags| self.open(level, entry, flags, keeps);
+        let open = |flags| self.open(level, entry, flags, keeps && self.purpose.is_confined());
         let opened = match self.purpose {
-            Purpose::HashOwn => open(flags | OFlags::NOATIME).or_else(|_| open(flags)),
+            Purpose::HashOwn | Purpose::KeepKey(..) => {
+                open(flags | OFlags::NOATIME).or_else(|_| open(flags))
+            }
             _ => open(flags),
         };
         let fd = match opened {
@@ -215,19 +206,18 @@ impl Reader<'_> {
         Ok(Some(()))
     }
 
-    /// Opens an entry. Content that leaves podnudge comes from below the watched path only: a link may
-    /// lead to the token of a service account or to podnudge's own memory.
+    /// Opens an entry. `is_confined`: only below the watched path ([`Origin::Volume`](super::reader::Origin)).
     fn open(
         &self,
         level: &Level<'_>,
         entry: &Entry,
         flags: OFlags,
-        keeps: bool,
+        is_confined: bool,
     ) -> Result<OwnedFd, Errno> {
-        if !keeps {
+        if !is_confined {
             return openat(level.fd, &entry.name, flags, Mode::empty());
         }
-        let top = std::iter::successors(Some(level), |level| level.above).last();
+        let top = level.upwards().last();
         let path = [level.prefix.as_slice(), entry.name.to_bytes()].concat();
         let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         if !self.needs_fingerprint {
@@ -243,8 +233,11 @@ impl Reader<'_> {
                 let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
                 openat2(top, real.as_path(), flags, Mode::empty(), resolve).map_err(|_| Errno::XDEV)
             }
-            // Before Linux 5.6, or forbidden by an old seccomp profile: no links at all.
+            // Before Linux 5.6, or forbidden by an old seccomp profile: no links at all, also not to a directory.
             Err(Errno::NOSYS | Errno::PERM) => {
+                if level.upwards().any(|level| level.is_behind_link) {
+                    return Err(Errno::XDEV);
+                }
                 openat(level.fd, &entry.name, flags | OFlags::NOFOLLOW, Mode::empty())
                     .map_err(|error| if error == Errno::LOOP { Errno::XDEV } else { error })
             }

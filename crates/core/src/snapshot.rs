@@ -139,7 +139,7 @@ impl Generation {
     /// Whether it is the target of a `..data` link, and not a fingerprint.
     #[must_use]
     pub fn is_link(&self) -> bool {
-        self.0.starts_with("..")
+        self.0.starts_with("..") && !self.0.contains('/')
     }
 }
 

@@ -2,15 +2,14 @@
 //! volumes.
 
 use std::fmt::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use sha2::{Digest as _, Sha256};
 
 use super::certificate::Certificate;
-use crate::system::files::LARGEST;
-use crate::volume::contents::read_key;
+use crate::volume::contents::{ContentsError, Origin, read_key};
 use podnudge_config::KeyFilter;
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::{Digest, Key};
@@ -63,9 +62,10 @@ pub(crate) fn first_in_key(
     name: &str,
 ) -> Result<Leaf, Reason> {
     let key = Key(name.as_bytes().to_vec());
+    let read = read_key(volumes, keys, expected, Path::new(name), Origin::Anywhere);
     let mut found = None;
-    for content in read_key(volumes, keys, expected, &key, LARGEST)?.into_iter().flatten() {
-        let read = CertificateDer::from_pem_slice(&content).ok().and_then(|der| Leaf::read(&der));
+    for content in read.map_err(ContentsError::reason)?.iter().flat_map(|it| it.contents.values()) {
+        let read = CertificateDer::from_pem_slice(content).ok().and_then(|der| Leaf::read(&der));
         let leaf = read.ok_or_else(|| {
             Reason::new(format!("there is no PEM certificate in the key `{key}`"))
                 .hint("set `tls-certificate` to the key with the certificate")
