@@ -396,6 +396,21 @@ fn a_command_that_ignores_its_stop_signal_is_killed() {
     assert_eq!(app.end().0, Some(6));
 }
 
+/// What the supervisor says of a restart must not end the command that it has just started.
+#[test]
+fn a_restart_does_not_need_anybody_who_reads_what_is_said() {
+    let scene = Scene::new();
+    let mut by = command("bash");
+    by.args(["-c", "exec \"$0\" \"$@\" 2> >(true)", env!("CARGO_BIN_EXE_podnudge")]);
+    let app = scene.start_by(by, "app", APP, &[]);
+    for starts in 2..=4 {
+        app.send(REQUEST);
+        app.wait_for_starts(starts);
+    }
+    app.send(Signal::SIGTERM);
+    assert_eq!(app.end().0, Some(5));
+}
+
 /// The kubelet stops the container during a restart: the application ends once, and does not start again.
 #[test]
 fn the_end_of_the_container_ends_a_restart() {

@@ -105,7 +105,7 @@ pub(crate) fn adopts() -> bool {
 /// Kills what a child has left whose own supervisor was ended. It waits 30 ms at most; call
 /// [`end_left`] for the rest, when [`has_just_left`] says so and at each resync.
 pub(crate) fn end_orphans() {
-    if adopts() && !descendants::end_all(PASSES_AT_ONCE, kill_orphans) {
+    if adopts() && !descendants::end_all(PASSES_AT_ONCE, &kill_orphans) {
         LEFT.store(true, Ordering::Relaxed);
         JUST_LEFT.store(true, Ordering::Relaxed);
     }
@@ -120,7 +120,7 @@ pub fn has_just_left() -> bool {
 /// Kills orphans that could not be killed before, and reaps all that have ended. It may take 0.5 s.
 pub fn end_left() {
     // First, so that it counts what is left meanwhile.
-    if LEFT.swap(false, Ordering::Relaxed) && !descendants::end_all(PASSES, kill_orphans) {
+    if LEFT.swap(false, Ordering::Relaxed) && !descendants::end_all(PASSES, &kill_orphans) {
         LEFT.store(true, Ordering::Relaxed);
     }
     reap_orphans();

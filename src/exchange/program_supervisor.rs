@@ -128,11 +128,7 @@ impl Supervisor {
             // All at once: none of the group can fork meanwhile.
             send_to_own_group(self.program, GroupSignal::Kill);
         }
-        while !self.reap_dead() {
-            if !descendants::end_all(PASSES, || descendants::kill_alive(&[])) {
-                return;
-            }
-        }
+        descendants::end_and_reap(PASSES, &mut || self.reap_dead());
     }
 
     /// Reaps those that have ended. Returns whether there is no other child, and so no descendant.

@@ -59,12 +59,27 @@ pub fn kill_alive(except: &[i32]) -> Pass {
     Pass { is_empty, killed: found.into_iter().fold(None, kill) }
 }
 
+/// Kills all descendants of this process, and reaps them with `reap`, which says whether there is no child any more.
+/// Gives up after so many passes.
+pub fn end_and_reap(passes: u32, reap: &mut dyn FnMut() -> bool) {
+    for pass in 0..passes {
+        if pass > 1 {
+            // One that has ended cannot be reaped while a debugger has it.
+            _ = poll(&mut [], Some(&PASS));
+        }
+        // A process cannot be killed while it waits for a device.
+        if reap() || !end_all(passes, &|| kill_alive(&[])) {
+            return;
+        }
+    }
+}
+
 /// Kills descendants of this process, with `pass`, until none is alive. Returns whether it succeeded: a
 /// process cannot be killed while it waits for a device, or if it has another uid. It waits at most
 /// 10 ms for each pass, and only between them.
 ///
 /// It reaps none of them: while they count, a limit on processes keeps the others from forking.
-pub fn end_all(passes: u32, pass: impl Fn() -> Pass) -> bool {
+pub fn end_all(passes: u32, pass: &dyn Fn() -> Pass) -> bool {
     let mut was_empty = false;
     for _ in 0..passes {
         let Pass { is_empty, killed } = pass();

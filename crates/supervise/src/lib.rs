@@ -42,7 +42,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::libc::SIGCHLD;
+use nix::libc::{SIGCHLD, signalfd_siginfo};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -141,10 +141,18 @@ impl Supervisor {
             if signals && let Some(end) = self.read_signals() {
                 return end;
             }
-            if timer && let Some(end) = self.perform(Event::GraceOver) {
+            if timer
+                && self.is_grace_over()
+                && let Some(end) = self.perform(Event::GraceOver)
+            {
                 return end;
             }
         }
+    }
+
+    /// Whether the time of the last request is over: a signal may have set the timer anew.
+    fn is_grace_over(&self) -> bool {
+        matches!(rustix::io::read(&self.timer, &mut [0; size_of::<u64>()]), Ok(1..))
     }
 
     /// Handles all signals that have arrived. Returns how the supervisor is to end, if it is.
@@ -156,7 +164,7 @@ impl Supervisor {
             let ended = if is_request || number == SIGCHLD { self.reap() } else { None };
             let event = match ended {
                 Some(status) => Event::Ended(code(status)),
-                None if number == SIGCHLD => continue,
+                None if number == SIGCHLD || is_own(&signal, number) => continue,
                 None if is_request => {
                     self.requester = format!("process {} (uid {})", signal.ssi_pid, signal.ssi_uid);
                     Event::Request
@@ -233,14 +241,14 @@ impl Supervisor {
     }
 }
 
+/// Whether the signal says that nobody reads the reports any more. It is not for the command.
+fn is_own(signal: &signalfd_siginfo, number: i32) -> bool {
+    number == Signal::SIGPIPE as i32 && signal.ssi_pid == std::process::id()
+}
+
 /// Kills and reaps what the command has left, as the end of a container does.
 fn end_left() {
-    while !reap_left() {
-        // A process cannot be killed while it waits for a device.
-        if !descendants::end_all(PASSES, || descendants::kill_alive(&[])) {
-            return;
-        }
-    }
+    descendants::end_and_reap(PASSES, &mut reap_left);
 }
 
 /// Reaps what has ended. Returns whether there is no other child, and so no descendant.
@@ -266,8 +274,9 @@ fn prepare() -> Result<(SignalFd, SigSet, OwnedFd), Errno> {
     // never runs.
     let registered = signal_hook::flag::register(SIGCHLD, Arc::new(AtomicBool::new(false)));
     _ = registered.map_err(|_| Errno::EINVAL)?;
-    let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)
-        .map_err(|error| Errno::from_raw(error.raw_os_error()))?;
+    let timer =
+        timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)
+            .map_err(|error| Errno::from_raw(error.raw_os_error()))?;
     // Where the process is not pid 1, orphans would leave the container's tree.
     _ = prctl::set_child_subreaper(true);
     // Last: by its name podnudge recognises a process to which it may send a request.
