@@ -42,7 +42,7 @@ pub(super) fn send<'a>(
     for (target, signal) in ready {
         match signal.send() {
             Ok(()) => {
-                context.ends.sent(rule, &target.comm, action.name, act);
+                context.ends.sent(rule, (target.identity, &target.comm), action.name, act);
                 sent.push(target);
             }
             Err(error @ SendError::Gone(_)) => ended = Some(error),

@@ -39,7 +39,10 @@ impl Supervised {
     pub(crate) fn of(target: &TargetProcess) -> Self {
         let mut process = target.clone();
         for _ in 0..MOST_LEVELS {
-            let parent = proc::stat(process.identity.pid).ok().flatten().map(|stat| stat.parent);
+            let stat = proc::stat(process.identity.pid).ok().flatten();
+            // Another process may have the pid by now.
+            let stat = stat.filter(|stat| stat.start_ticks == process.identity.start_ticks);
+            let parent = stat.map(|stat| stat.parent);
             let Some(parent) = parent.and_then(read) else { break };
             if is_supervisor(&parent.comm) && takes_requests(parent.identity.pid) {
                 return Self { process, supervisor: Some(parent) };

@@ -1,6 +1,6 @@
 //! Remembers programs that end on a signal, although they have a handler for it, as chronyd does on HUP. Broken content
 //! ends other programs in the same way, so a program is remembered only if it has then started again with the same
-//! content and runs: that content was good.
+//! content and runs: that content was good. One that has ever survived the signal ended for another reason.
 //!
 //! Reads `/proc`; changes nothing. The memory ends with podnudge.
 
@@ -26,11 +26,14 @@ struct Known {
     sent: Vec<Sent>,
     /// The programs that end on a signal, by the names of their processes.
     programs: Vec<(String, Signal)>,
+    /// Programs that have survived one, so that an end after it has another cause.
+    survivors: Vec<(String, Signal)>,
 }
 
 #[derive(Debug)]
 struct Sent {
     rule: String,
+    process: Identity,
     program: String,
     signal: Signal,
     /// The digest of the content that it was for.
@@ -40,13 +43,27 @@ struct Sent {
 }
 
 impl Ends {
-    /// Records that a rule's target, with this program, was sent a signal for this content.
-    pub(crate) fn sent(&self, rule: &Rule, program: &str, signal: Signal, act: &Act) {
+    /// Records that a rule's target was sent a signal for this content.
+    pub(crate) fn sent(
+        &self,
+        rule: &Rule,
+        (process, program): (Identity, &str),
+        signal: Signal,
+        act: &Act,
+    ) {
         let (rule, program) = (rule.name.clone(), program.to_owned());
         let (digest, at) = (act.digest.0, act.at);
         let mut known = self.known();
-        known.sent.retain(|sent| sent.rule != rule);
-        known.sent.push(Sent { rule, program, signal, digest, at, has_ended: false });
+        let before = known.sent.iter().position(|sent| sent.rule == rule);
+        let before = before.map(|place| known.sent.swap_remove(place));
+        let survivor = before.filter(|sent| sent.process == process && sent.signal == signal);
+        if let Some(Sent { program, signal, .. }) = survivor {
+            let it = (program, signal);
+            if !known.survivors.contains(&it) {
+                known.survivors.push(it);
+            }
+        }
+        known.sent.push(Sent { rule, process, program, signal, digest, at, has_ended: false });
     }
 
     /// Records that the target has ended since then.
@@ -76,8 +93,9 @@ impl Ends {
         // One that was still starting when the other content came may have read that.
         let has_run = |committed: Moment| committed.since(started) >= STARTUP_TIME;
         let has_same_content = started > sent.at && act.fresh_after.is_some_and(has_run);
-        if program == sent.program && has_same_content {
-            known.programs.push((sent.program, sent.signal));
+        let it = (sent.program, sent.signal);
+        if program == it.0 && has_same_content && !known.survivors.contains(&it) {
+            known.programs.push(it);
         }
     }
 

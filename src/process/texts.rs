@@ -48,11 +48,11 @@ pub(super) fn parse_mask(status: &str, name: &str) -> Option<u64> {
     u64::from_str_radix(field(status, name)?, 16).ok()
 }
 
-/// The id of the container in `/proc/PID/cgroup`; empty if there is none.
+/// The id of the container in `/proc/PID/cgroup`; empty if there is none. A runtime, or an init in the container, may
+/// have made groups below the container's.
 pub(super) fn parse_container(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
-    let mut elements = text.lines().filter_map(|line| line.rsplit('/').next());
-    let element = elements.rfind(|element| holds_container_id(element));
+    let element = text.split(['/', '\n']).rfind(|element| holds_container_id(element));
     element.unwrap_or_default().to_owned()
 }
 

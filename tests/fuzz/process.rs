@@ -58,8 +58,14 @@ fn a_container_is_named_by_its_digits() {
     let seeds = [
         format!("0::/kubepods.slice/kubepods-burstable.slice/cri-containerd-{id}.scope\n"),
         format!("12:cpu:/kubepods/pod1/{id}\n0::/\n"),
+        format!("0::/../crio-{id}.scope/container\n"),
+        format!("0::/../cri-containerd-{id}.scope/system.slice/nginx.service\n"),
         "0::/\n".to_owned(),
     ];
+    for (seed, is_in_container) in seeds.iter().zip([true, true, true, true, false]) {
+        let container = texts::parse_container(seed.as_bytes());
+        assert_eq!(container.contains(&id), is_in_container, "{seed}");
+    }
     let seeds: Vec<&str> = seeds.iter().map(String::as_str).collect();
     let dictionary = &["0::/", "/", "\n", "crio-", ".scope", "0123456789abcdef0123456789abcdef"];
     fuzz(Target { dictionary, ..Target::new("cgroup", &seeds) }, |input| {
