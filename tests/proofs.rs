@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use podnudge::verify::proofs;
+use podnudge::verify::proofs::{self, StateBefore};
 use podnudge_config::{self as config, Overrides, ProofBy, Rule};
 use podnudge_core::event::Proof;
 use podnudge_core::reason::Reason;
@@ -445,6 +445,21 @@ fn a_proof_program_is_limited_in_output_and_time_and_leaves_no_process() {
     let missing = pending(verdict("exec = \"/nowhere/prove\""));
     assert!(missing.starts_with("cannot run `/nowhere/prove`"), "{missing}");
     no_other_process();
+}
+
+/// The page was not there before a signal that could not wait for it, and the process is the same.
+#[test]
+fn a_value_that_nobody_has_seen_before_the_action_is_no_evidence() {
+    let page = saying(&[r#"{"generation": 3}"#]);
+    let look = |rule: &Rule, before| wait(proofs::check_proofs(rule, Some(&before), &[]));
+    let changed = rule(&format!("http = \"{page}\"\njson-changed = \"/generation\"\n"));
+    let equals = rule(&format!(
+        "http = \"{page}\"\njson-equals = {{ pointer = \"/generation\", value = 3 }}\n"
+    ));
+    for (rule, given) in [(&changed, Proof::NotConfigured), (&equals, Proof::Given)] {
+        assert_eq!(look(rule, StateBefore::unknown(rule, DIGEST)), given);
+        assert_eq!(look(rule, StateBefore::for_new_process(rule, DIGEST)), Proof::Given);
+    }
 }
 
 #[test]

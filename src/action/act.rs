@@ -154,10 +154,9 @@ async fn try_to_act(
     }
     let before = match proofs::state_before(rule, act.digest, &roots(&targets)).await {
         Ok(before) => before,
-        // The broken content may be the cause; any value afterwards counts as new.
-        Err(_) if act.lenient || rule.restarts_target() => {
-            StateBefore::for_new_process(rule, act.digest)
-        }
+        Err(_) if rule.restarts_target() => StateBefore::for_new_process(rule, act.digest),
+        // The broken content may be the cause.
+        Err(_) if act.lenient => StateBefore::unknown(rule, act.digest),
         Err(reason) => return Err(Acted::Absent(Absence::unread(reason))),
     };
     let before = Some(Arc::new(before));

@@ -34,6 +34,8 @@ pub struct StateBefore {
     digest: Digest,
     /// One value for each proof of the rule.
     states: Vec<ProofState>,
+    /// The values could not be read, and the process is the same: what a proof finds may be of before the action.
+    is_unknown: bool,
 }
 
 /// The state before an action for one proof.
@@ -58,7 +60,15 @@ impl StateBefore {
             ProofBy::Tls(_) => ProofState::Certificate(Once::new()),
             ProofBy::Socket(_) | ProofBy::Exec(_) => ProofState::Nothing,
         };
-        Self { digest, states: rule.verify.proofs.iter().map(states).collect() }
+        let states = rule.verify.proofs.iter().map(states).collect();
+        Self { digest, states, is_unknown: false }
+    }
+
+    /// For an action that could not wait for the values. Every value counts as new, so that the rollout can end, but a
+    /// proof that compares gives no evidence.
+    #[must_use]
+    pub fn unknown(rule: &Rule, digest: Digest) -> Self {
+        Self { is_unknown: true, ..Self::for_new_process(rule, digest) }
     }
 }
 
@@ -83,7 +93,7 @@ pub async fn state_before(
             ProofBy::Socket(_) | ProofBy::Exec(_) => ProofState::Nothing,
         });
     }
-    Ok(StateBefore { digest, states })
+    Ok(StateBefore { digest, states, is_unknown: false })
 }
 
 /// Checks all proofs of the rule once. `signalled` are the processes that received the signal.
@@ -129,7 +139,20 @@ pub async fn check_proofs(
             return Proof::Pending(pending);
         }
     }
-    if says_nothing_of_a_key(rule) { Proof::NotConfigured } else { Proof::Given }
+    let says_nothing = says_nothing_of_a_key(rule)
+        || (before.is_unknown && rule.verify.proofs.iter().any(compares));
+    if says_nothing { Proof::NotConfigured } else { Proof::Given }
+}
+
+/// Whether the proof is a difference to the state before the action.
+fn compares(proof: &ProofBy) -> bool {
+    match proof {
+        ProofBy::Http(proof) => proof.bodies.iter().any(body::needs_value_before),
+        ProofBy::ChildrenNewer => true,
+        #[cfg(feature = "tls")]
+        ProofBy::Tls(_) => false,
+        ProofBy::Socket(_) | ProofBy::Exec(_) => false,
+    }
 }
 
 /// Whether new children are the only proof, and there is a key that the application may have ignored. A volume that
