@@ -25,9 +25,8 @@ pub(super) fn config(bundle: &[u8]) -> Option<ClientConfig> {
         return Some(config.clone());
     }
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(bundle) {
-        roots.add(certificate.ok()?).ok()?;
-    }
+    // One that cannot be used must not keep the others from it.
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(bundle).map_while(Result::ok));
     if roots.is_empty() {
         return None;
     }
