@@ -96,6 +96,7 @@ fn a_podnudge_that_is_stopped_first_reports_what_failed() {
     server.heal();
     assert_eq!(pod.agent.exit_code(), Some(0));
     assert!(halted(&server).contains("400 Bad Request"), "{}", pod.agent.log());
+    assert_eq!(pod.agent.count("grace-over"), 0, "{}", pod.agent.log());
 }
 
 #[test]

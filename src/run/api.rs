@@ -106,6 +106,11 @@ impl ApiUsers {
         self.rights.stop();
     }
 
+    /// Ends the requests about slots that are under way. podnudge is about to end, and needs none of them.
+    pub(super) fn end_requests(&mut self) {
+        self.slots.end_requests();
+    }
+
     /// What comes next of what is watched: the objects of eager sync and the Leases. If nothing is, nothing comes.
     pub(super) async fn next_watched(&mut self) -> Option<Watched> {
         tokio::select! {

@@ -39,8 +39,11 @@ impl Agent {
                 return Some(code);
             }
             let is_stopped = self.core.is_stopped() || self.has_abandoned;
-            if is_stopped && self.tasks.is_empty() && !self.api.is_busy() {
-                return None;
+            if is_stopped && !self.api.is_busy() {
+                self.api.end_requests();
+                if self.tasks.is_empty() {
+                    return None;
+                }
             }
             let due = [self.core.next_wakeup(), end_at].into_iter().flatten().min();
             let ending = self.ending.map(|ending| ending.until);

@@ -39,6 +39,8 @@ impl ApiUsers {
 
     pub(super) fn stop(&self) {}
 
+    pub(super) fn end_requests(&self) {}
+
     #[expect(clippy::unused_async, reason = "the same")]
     pub(super) async fn next_watched(&self) -> Option<()> {
         None

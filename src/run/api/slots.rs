@@ -54,6 +54,8 @@ struct RuleSlots {
     /// Content that failed, and the commands after it, until it is known whether the pod is being deleted.
     deferred: VecDeque<Command>,
     watch: Watch,
+    /// The last request beside the watch.
+    request: Option<AbortHandle>,
 }
 
 /// The watch of a rule's Lease.
@@ -122,7 +124,8 @@ impl SharedSlots {
             };
             let slots = Slots::new(settings, clock::now().mono);
             let deferred = VecDeque::new();
-            Some(RuleSlots { slots, known: SlotState::Free, deferred, watch: Watch::default() })
+            let watch = Watch::default();
+            Some(RuleSlots { slots, known: SlotState::Free, deferred, watch, request: None })
         };
         let rules = config.rules.iter().map(slots).collect();
         let (api, pod) = access.parts();
@@ -185,6 +188,14 @@ impl SharedSlots {
     /// podnudge is asked to stop: it looks at its pod no more. What is to be given back, or told to others, goes on.
     pub(super) fn stop_looks(&mut self) {
         self.looks = None;
+    }
+
+    /// Ends the requests that are under way. A slot that is kept for a pod that is about to end stays taken for its time.
+    pub(super) fn end_requests(&mut self) {
+        for rule in self.rules.iter_mut().flatten() {
+            rule.watch.end();
+            rule.request.take().iter().for_each(AbortHandle::abort);
+        }
     }
 
     /// When to advance the slots, if nothing else happens.
@@ -298,10 +309,13 @@ impl Agent {
             if let Some((request, limit)) = due {
                 has_sent = true;
                 let api = Arc::clone(&api);
-                self.start_task(async move {
+                let request = self.start_task(async move {
                     let lease = Box::new(api.lease(request, limit).await);
                     Done::Api(ApiAnswer::Lease(rule, lease))
                 });
+                if let Some(rule) = self.api.slots.of(rule) {
+                    rule.request = request;
+                }
             }
         }
         has_sent

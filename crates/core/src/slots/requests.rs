@@ -75,7 +75,7 @@ impl Slots {
     }
 
     /// Whether something is being written, or is to be given back or told to others, and the server has answered the last
-    /// request. The end of podnudge waits for that, and for no look at a Lease that it does not need any more.
+    /// request. The end of podnudge waits for that, and ends whatever else is under way.
     #[must_use]
     pub fn is_busy(&self, now: Moment) -> bool {
         let leaves = self.leave(now).is_some();
