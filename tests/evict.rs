@@ -188,6 +188,32 @@ fn a_missing_right_is_named_and_a_failure_of_the_server_passes() {
     assert_eq!((pod.evictions(), pod.is_deleted()), (5, true), "{}", pod.agent.log());
 }
 
+/// As if two disruption budgets selected the pod.
+#[test]
+fn the_slot_is_given_back_while_the_server_fails_at_every_eviction() {
+    let mut pod = Pod::start("restart = \"evict\"\nlimit = { lease = \"web\" }");
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    pod.server.with_store(|store| store.patch(&format!("{PODS}/web-1"), &ready).unwrap());
+    pod.server.partition("/eviction", Fault::Status(500, ""));
+    pod.write("2");
+    wait_until("two evictions have failed", || pod.evictions() > 1);
+    let holder = || {
+        let lease = pod.server.with_store(|store| store.get(LEASE)).unwrap();
+        lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
+    };
+    wait_until("the slot is given back", || holder().is_empty());
+    pod.agent.wait_for("held", 2);
+    let said = |field: &str| pod.agent.last("held", field);
+    assert!(
+        said("reason").starts_with("the pod was not evicted: cannot create"),
+        "{said:?}",
+        said = said("reason")
+    );
+    assert!(said("hint").contains("several PodDisruptionBudgets"), "{}", said("hint"));
+    pod.server.heal();
+    pod.agent.wait_for("evicted", 1);
+}
+
 #[test]
 fn a_pod_that_is_gone_after_it_was_seen_needs_no_eviction() {
     for uid in [None, Some("u-2")] {
@@ -248,7 +274,9 @@ fn the_slot_of_an_evicted_pod_is_not_given_back_before_the_pod_has_ended() {
     let mut pod = Pod::start("restart = \"evict\"\nlimit = { lease = \"web\" }");
     pod.write("2");
     pod.agent.wait_for("evicted", 1);
-    assert!(pod.agent.stop().success());
+    pod.agent.signal(Signal::SIGTERM);
+    assert_eq!(pod.agent.exit_code(), Some(0));
+    assert_eq!(pod.agent.count("grace-over"), 0, "{}", pod.agent.log());
     wait_until("the slot is held", || {
         let lease = pod.server.with_store(|store| store.get(LEASE)).unwrap();
         lease["spec"]["holderIdentity"].as_str().is_some_and(|holder| holder.contains("web-1"))

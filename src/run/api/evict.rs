@@ -22,6 +22,7 @@ const READ_LIMIT: Duration = Duration::from_secs(5);
 const LIMIT: Duration = Duration::from_secs(15);
 /// The longest pause that a server may ask for.
 const LONGEST_PAUSE: Duration = Duration::from_mins(10);
+const FAILS: &str = "if several PodDisruptionBudgets select the pod, leave one; else look at the admission webhooks for pods/eviction";
 const NAMESPACE: &str = "check `namespace` in `[cluster]`, and the pod's name and UID in `PODNUDGE_POD_NAME` and `PODNUDGE_POD_UID`";
 
 /// Evicts podnudge's own pod.
@@ -31,11 +32,13 @@ pub(in crate::run) struct Evictor {
     pod: Pod,
     /// Whether the Pod was there, with its UID, when it was read last.
     was_seen: Arc<AtomicBool>,
+    /// Whether the server has answered the last eviction with a failure.
+    has_failed: Arc<AtomicBool>,
 }
 
 impl Evictor {
     pub(super) fn new(api: Arc<Api>, pod: Pod) -> Self {
-        Self { api, pod, was_seen: Arc::default() }
+        Self { api, pod, was_seen: Arc::default(), has_failed: Arc::default() }
     }
 
     /// Evicts the pod, unless it is `before` by then: another replica may have the slot.
@@ -55,11 +58,19 @@ impl Evictor {
                 "the slot of this rule expired before the eviction",
             ));
         }
-        match self.api.evict(&self.pod, LIMIT).await {
+        let evicted = self.api.evict(&self.pod, LIMIT).await;
+        let is_failure = matches!(evicted, Err(ApiError::Failed(..)));
+        let has_failed = self.has_failed.swap(is_failure, Ordering::Relaxed);
+        match evicted {
             // It was there a moment ago.
             Ok(()) | Err(ApiError::NotFound(_)) => Acted::Evicted,
             Err(ApiError::Throttled(reason, pause)) => {
                 Acted::Postponed(budget(reason), most(pause))
+            }
+            // It has failed before, and nothing came of that.
+            Err(ApiError::Failed(reason, pause)) if has_failed && self.is_left().await => {
+                let message = format!("the pod was not evicted: {}", reason.message);
+                Acted::Postponed(Reason::new(message).hint(FAILS), most(pause))
             }
             Err(error) if error.may_be_done() => {
                 let (reason, pause) = (error.reason().clone(), error.retry_after());
@@ -69,6 +80,11 @@ impl Evictor {
             }
             Err(error) => Acted::Refused(error.reason().clone()),
         }
+    }
+
+    /// Whether the Pod is there after an eviction, and is not being deleted.
+    async fn is_left(&self) -> bool {
+        matches!(self.api.own_pod(&self.pod, READ_LIMIT).await, Ok(OwnPod::Present))
     }
 
     /// There is no such Pod.
