@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -540,6 +541,45 @@ fn a_podnudge_that_was_stopped_for_longer_than_its_slot_lasts_does_not_act_with_
     one.agent.signal(Signal::SIGCONT);
     one.agent.wait_for(ROLLED_OUT, 1);
     one.agent.wait_for("slot-lost", 1);
+    let asked = asked.lock().unwrap().clone();
+    let wanted = ["web-1", "web-0"].map(|name| (name.to_owned(), format!("{name}_default")));
+    assert_eq!(asked, wanted);
+}
+
+/// What a proof compares with is read before the action, and that may take longer than the slot lasts.
+#[test]
+fn a_slot_that_expires_while_a_proof_is_prepared_is_not_acted_with() {
+    let server = ApiServer::start();
+    let (url, asked) = application(&server);
+    let (requests, may_answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(true)));
+    let (counts, waits) = (Arc::clone(&requests), Arc::clone(&may_answer));
+    let state = http::server(move |stream| {
+        http::request(&stream);
+        let number = counts.fetch_add(1, Ordering::Relaxed);
+        wait_until("it may answer", || waits.load(Ordering::Relaxed));
+        http::respond(stream, "200 OK", "", &format!("{{\"reloads\": {number}}}"));
+    });
+    let limit = "lease = \"web\", lease-duration = \"3s\", on-unreachable = \"wait\"";
+    let start = |name: &str, settings: String| {
+        Pod::start_with(name, &server, "127.0.0.1:0", limit, |_| {
+            (format!("{url}?{name}"), format!("on-start = \"never\"\n{settings}"))
+        })
+    };
+    let proof = format!("verify = {{ http = \"{state}\", json-grew = \"/reloads\" }}\n");
+    let mut one = start("web-0", proof);
+    // It holds its slot for a while.
+    let mut other = start("web-1", "drain = { before = \"action\", wait = \"2s\" }\n".to_owned());
+    wait_until("the preflight has looked at the proof", || requests.load(Ordering::Relaxed) == 1);
+    may_answer.store(false, Ordering::Relaxed);
+    one.change("1");
+    one.agent.wait_for("slot-held", 1);
+    wait_until("the proof is prepared", || requests.load(Ordering::Relaxed) == 2);
+    one.agent.signal(Signal::SIGSTOP);
+    other.change("1");
+    wait_until("the other one has the slot", || holder(&server) == "web-1_default");
+    may_answer.store(true, Ordering::Relaxed);
+    one.agent.signal(Signal::SIGCONT);
+    one.agent.wait_for(ROLLED_OUT, 1);
     let asked = asked.lock().unwrap().clone();
     let wanted = ["web-1", "web-0"].map(|name| (name.to_owned(), format!("{name}_default")));
     assert_eq!(asked, wanted);

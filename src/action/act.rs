@@ -148,6 +148,7 @@ async fn try_to_act(
     }
     remember_container(context, rule, &targets);
     if act.restart {
+        refuse_if_late(act)?;
         let reads = watch_reads(rule, act, layout);
         let restarted = restart(context, rule, act, &targets).await;
         return restarted.map(|(acted, baseline)| (acted, Baseline { reads, ..baseline }));
@@ -159,6 +160,8 @@ async fn try_to_act(
         Err(_) if act.lenient => StateBefore::unknown(rule, act.digest),
         Err(reason) => return Err(Acted::Absent(Absence::unread(reason))),
     };
+    // To find out the state may have taken long.
+    refuse_if_late(act)?;
     let before = Some(Arc::new(before));
     let reads = watch_reads(rule, act, layout);
     let mut baseline = Baseline { before, reads, ..Baseline::of(&targets) };
@@ -202,6 +205,13 @@ async fn try_to_act(
         }
     }
     Ok((progress.to_acted(), baseline))
+}
+
+/// Refuses an action whose slot another replica may have by now.
+pub(crate) fn refuse_if_late(act: &Act) -> Result<(), Acted> {
+    let reason =
+        || Acted::Refused(Reason::new("the slot of this rule expired before the action began"));
+    if act.is_late(process::now()) { Err(reason()) } else { Ok(()) }
 }
 
 /// Why a rule without an action cannot act. A target that has just started may be the shell that is about to execute

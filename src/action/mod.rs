@@ -14,4 +14,4 @@ mod restart;
 mod signal;
 mod socket;
 
-pub(crate) use act::act;
+pub(crate) use act::{act, refuse_if_late};

@@ -48,7 +48,7 @@ pub(crate) use inspect::inspect;
 pub use pin::Pin;
 pub use podnudge_supervise::{Identity, ProcessState, process_state};
 pub(crate) use preset::choose_preset;
-pub(crate) use proc::age;
+pub(crate) use proc::{age, now};
 pub(crate) use reach::{Reach, Way, reach};
 pub use select::Refusal;
 pub(crate) use terminate::terminate;

@@ -34,7 +34,7 @@ pub(crate) fn age(identity: Identity) -> Duration {
 }
 
 /// The current time on the clock of process start times, which count from the boot (proc(5)).
-pub(super) fn now() -> Moment {
+pub(crate) fn now() -> Moment {
     Moment(time_of(ClockId::Boottime))
 }
 

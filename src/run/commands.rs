@@ -17,7 +17,6 @@ use crate::{action, preflight, process, publish, verify};
 use podnudge_config::Rule;
 use podnudge_core::command::{Act, Command, Extent};
 use podnudge_core::event::{Acted, Event, Memory, Probe, RuleId, VolumeId};
-use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::Digest;
 
 impl Agent {
@@ -147,9 +146,8 @@ impl Agent {
     )]
     pub(super) fn act(&mut self, mut act: Act) {
         // What precedes an action may have taken long, and podnudge may have been suspended meanwhile.
-        if act.is_late(clock::now().mono) {
-            let reason = Reason::new("the slot of this rule expired before the action began");
-            return self.handle_event(Event::Acted(act.rule, Acted::Refused(reason)));
+        if let Err(acted) = action::refuse_if_late(&act) {
+            return self.handle_event(Event::Acted(act.rule, acted));
         }
         let why_not = self.why_not_end(act.rule).or_else(|| self.why_not_evict(act.rule));
         if let Some(reason) = why_not.or_else(|| self.why_check_first(act.rule, act.digest)) {
