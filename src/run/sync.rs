@@ -86,7 +86,8 @@ pub async fn sync(
                 OsSignal::Stop if end_at.is_some() => break,
                 OsSignal::Stop => {
                     info!(event = "ending", "stop signal received: giving the Lease back");
-                    sender.tasks.abort_all();
+                    // What has come of the requests until now is not needed either.
+                    sender.tasks = JoinSet::new();
                     machine.stop(clock::now().mono);
                     end_at = Some(clock::now().mono.after(LAST_REQUEST));
                 }

@@ -13,7 +13,7 @@ const MOST: usize = 200;
 /// The longest record that is read.
 const LONGEST: usize = 128 * 1024;
 /// The kubelet has synced all pods so long after an edit, whatever happened to podnudge.
-const OLD: Duration = Duration::from_mins(10);
+pub(super) const OLD: Duration = Duration::from_mins(10);
 
 /// An edit of the content of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,7 +73,10 @@ impl Edits {
             return None;
         }
         let record: Value = serde_json::from_str(text).ok()?;
-        let seconds = |value: &Value| Some(UnixTime(Duration::from_secs(value.as_u64()?)));
+        let seconds = |value: &Value| {
+            let time = UnixTime(Duration::from_secs(value.as_u64()?));
+            Some(time.min(UnixTime::LATEST))
+        };
         let entry = |entry: &Value| {
             let object = ObjectName::parse(entry.get(0)?.as_str()?)?;
             let id = entry.get(1)?.as_str()?.to_owned();
@@ -236,6 +239,18 @@ mod tests {
         }
         let odd = r#"{"since":1,"edits":[1,["pod/a","1",1,true],["configmap/a","1",null,false]]}"#;
         assert_eq!(Edits::parse(odd).expect("it is a record").open().count(), 1);
+    }
+
+    #[test]
+    fn a_time_after_all_others_is_no_harm() {
+        let entry = |n: u64| json!([format!("configmap/a-{n}"), "1", u64::MAX, true]);
+        let edits: Vec<Value> = (0..200).map(entry).collect();
+        let forged = json!({"since": u64::MAX, "edits": edits}).to_string();
+        let mut edits = Edits::parse(&forged).expect("it is a record");
+        edits.add(map("app"), edit("1", 10));
+        edits.forget(at(20));
+        assert_eq!(edits.open().count(), 1);
+        assert!(Edits::parse(&edits.text()).is_some());
     }
 
     proptest! {

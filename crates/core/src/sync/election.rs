@@ -12,6 +12,7 @@ use crate::api_error::ApiError;
 use crate::clock::{Moment, Now};
 use crate::failing::Failing;
 use crate::pace::Pace;
+use crate::slots::LONGEST_LEASE;
 
 /// At least so long after a write comes the next one of a changed record.
 const BETWEEN_WRITES: Duration = Duration::from_millis(500);
@@ -68,7 +69,8 @@ enum Role {
         /// The Lease has to be read, because what became of a write is not known.
         is_in_doubt: bool,
     },
-    GivingBack(SyncLease),
+    /// podnudge stops, and gives back this one. `None`: it is read first, because what became of a write is not known.
+    GivingBack(Option<SyncLease>),
     Over,
 }
 
@@ -124,9 +126,10 @@ impl Election {
         self.sent = Some(now.mono);
         let (holder, duration) = (self.holder.clone(), self.duration);
         Some(match &mut self.role {
-            Role::Waiting(_) | Role::Over | Role::Leading { is_in_doubt: true, .. } => {
-                LeaseAsk::Read(self.name.clone())
-            }
+            Role::Waiting(_)
+            | Role::Over
+            | Role::GivingBack(None)
+            | Role::Leading { is_in_doubt: true, .. } => LeaseAsk::Read(self.name.clone()),
             Role::Taking(lease) => {
                 LeaseAsk::Write(lease.clone().held(&holder, duration, now.wall, None))
             }
@@ -134,7 +137,7 @@ impl Election {
                 *writing = Some(record.to_owned());
                 LeaseAsk::Write(lease.clone().held(&holder, duration, now.wall, Some(record)))
             }
-            Role::GivingBack(lease) => LeaseAsk::Write(lease.clone().given_back(now.wall)),
+            Role::GivingBack(Some(lease)) => LeaseAsk::Write(lease.clone().given_back(now.wall)),
         })
     }
 
@@ -169,8 +172,8 @@ impl Election {
         self.has_read |= matches!(answer, Ok(_) | Err(ApiError::NotFound(_)));
         let is_writing = match &self.role {
             Role::Leading { is_in_doubt, .. } => !is_in_doubt,
-            Role::Taking(_) | Role::GivingBack(_) => true,
-            Role::Waiting(_) | Role::Over => false,
+            Role::Taking(_) | Role::GivingBack(Some(_)) => true,
+            Role::Waiting(_) | Role::GivingBack(None) | Role::Over => false,
         };
         match answer {
             Ok(lease) => {
@@ -203,7 +206,7 @@ impl Election {
     fn doubt(&mut self) {
         match &mut self.role {
             Role::Leading { is_in_doubt, .. } => *is_in_doubt = true,
-            Role::GivingBack(_) => self.role = Role::Over,
+            Role::GivingBack(lease) => *lease = None,
             role => *role = Role::Waiting(None),
         }
     }
@@ -218,6 +221,11 @@ impl Election {
             (self.role, self.at) = (Role::Waiting(None), now);
             return Some(Leadership::Lost);
         }
+        if let Role::GivingBack(None) = &self.role {
+            let own = lease.filter(|lease| lease.holder() == Some(&self.holder));
+            (self.role, self.at) = (own.map_or(Role::Over, |own| Role::GivingBack(Some(own))), now);
+            return None;
+        }
         let Role::Waiting(seen) = &mut self.role else { return None };
         let lease = lease.unwrap_or_else(|| SyncLease::new(&self.name));
         let is_free = lease.holder().is_none_or(|holder| holder == self.holder);
@@ -225,7 +233,8 @@ impl Election {
             Some((before, first)) if before.version() == lease.version() => first,
             _ => now,
         };
-        let duration = lease.duration().unwrap_or(self.duration);
+        // Whoever may write the Lease must not be able to end all work for good.
+        let duration = lease.duration().unwrap_or(self.duration).min(LONGEST_LEASE);
         let is_over = now.since(first) >= duration;
         if is_free || is_over {
             (self.role, self.at) = (Role::Taking(lease), now);
@@ -264,16 +273,19 @@ impl Election {
         }
     }
 
-    /// podnudge is asked to stop: the Lease is given back, so that another one need not wait.
+    /// podnudge is asked to stop: the Lease is given back, so that another one need not wait. The request under way is
+    /// given up.
     pub(super) fn stop(&mut self, now: Moment) {
+        let was_sent = self.sent.take().is_some();
+        self.at = now;
         self.role = match std::mem::replace(&mut self.role, Role::Over) {
-            Role::Leading { lease, is_in_doubt: false, .. } if self.sent.is_none() => {
-                self.at = now;
-                Role::GivingBack(lease)
+            Role::Leading { lease, is_in_doubt: false, .. } if !was_sent => {
+                Role::GivingBack(Some(lease))
             }
+            Role::Leading { .. } => Role::GivingBack(None),
+            Role::Taking(_) if was_sent => Role::GivingBack(None),
             _ => Role::Over,
         };
-        self.sent = self.sent.filter(|_| matches!(self.role, Role::GivingBack(_)));
     }
 
     pub(super) fn is_over(&self) -> bool {
