@@ -318,21 +318,20 @@ impl Sync {
     fn end_pass(&mut self, now: Now) {
         let Some(work) = &mut self.work else { return };
         let Some(pass) = work.pass.take_if(|pass| pass.is_over()) else { return };
-        let mut first = now.wall;
-        for Target { object, edit, late_since } in pass.targets.iter() {
-            work.edits.done(object, edit);
-            self.took.observe(now.wall.since(*late_since).as_secs_f64());
-            first = first.min(*late_since);
-        }
-        work.edits.forget(now.wall);
-        work.record = work.edits.text();
+        let done = work.end_pass(now, &pass);
         self.passes.ended(now.mono, pass.counts);
         self.ended += 1;
         self.totals.read += pass.counts.read;
         self.totals.annotated += pass.counts.annotated;
         self.totals.refused += pass.counts.refused;
+        let Some(first) = done.iter().map(|target| target.late_since).min() else { return };
+        if !pass.is_given_up {
+            for target in &done {
+                self.took.observe(now.wall.since(target.late_since).as_secs_f64());
+            }
+        }
         let took = now.wall.since(first);
-        self.facts.push_back(SyncFact::Done(pass.targets.len(), pass.counts, took));
+        self.facts.push_back(SyncFact::Done(done.len(), pass.counts, took));
     }
 
     fn failings(&self) -> impl Iterator<Item = &Failing> {

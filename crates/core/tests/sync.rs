@@ -8,6 +8,7 @@ use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::objects::{Metadata, ObjectsPage, PageEnd, WatchEvent};
 use podnudge_core::random::Random;
 use podnudge_core::reason::Reason;
+use podnudge_core::status::Histogram;
 use podnudge_core::sync::{
     ANNOTATION, Answer, DuePod, LeaseAsk, PodsPage, Request, Settings, Sync, SyncLease, Targets,
 };
@@ -404,6 +405,75 @@ fn one_that_stops_gives_the_lease_back() {
     world.kill(leader);
     world.run(8 * SECOND);
     assert_eq!(world.leader(), Some(1 - leader), "before the Lease would have expired");
+}
+
+/// What has become of the renewal is not known then.
+#[test]
+fn one_that_stops_while_it_renews_the_lease_gives_it_back_too() {
+    let mut world = World::new(1, 9, 3);
+    world.run(60 * SECOND);
+    let is_renewal = |it: &(Duration, usize, u32, Answer)| matches!(it.3, Answer::Lease(_));
+    while !world.on_the_way.iter().any(is_renewal) {
+        world.run(MILLI);
+    }
+    world.on_the_way.clear();
+    let now = world.clock().mono;
+    if let Some(sync) = &mut world.replicas[0] {
+        sync.stop(now);
+    }
+    world.run(SECOND);
+    assert!(world.replicas[0].as_ref().is_some_and(Sync::is_stopped));
+    assert_eq!(world.lease.as_ref().and_then(SyncLease::holder), None);
+}
+
+#[test]
+fn an_edit_for_which_everything_is_refused_is_late_until_the_right_is_there() {
+    let mut world = World::new(1, 90, 1);
+    world.run(60 * SECOND);
+    world.forbidden = (0..90).collect();
+    world.edit(1);
+    let edit = world.version;
+    let before = world.requests;
+    world.run(70 * SECOND);
+    let status = |world: &World| world.replicas[0].as_ref().unwrap().status(world.clock());
+    let late = status(&world);
+    assert!(late.lag_seconds > 60.0, "{late:?}");
+    assert_eq!((late.edit_to_annotated.clone(), late.annotated), (Histogram::default(), 0));
+    assert!(world.requests - before < 400, "{} requests", world.requests - before);
+    world.forbidden.clear();
+    world.run(15 * SECOND);
+    assert_eq!(world.left(1, edit), 0);
+    assert!(status(&world).lag_seconds == 0.0);
+}
+
+#[test]
+fn an_edit_is_left_to_the_kubelets_after_ten_minutes_of_refusals() {
+    let mut world = World::new(1, 90, 1);
+    world.run(60 * SECOND);
+    world.forbidden = (0..90).collect();
+    world.edit(1);
+    world.run(700 * SECOND);
+    let requests = world.requests;
+    let status = world.replicas[0].as_ref().unwrap().status(world.clock());
+    assert_eq!((status.lag_seconds, status.edit_to_annotated), (0.0, Histogram::default()));
+    world.run(60 * SECOND);
+    assert!(world.requests - requests < 20, "only its Lease");
+}
+
+/// Whoever may write the Lease could otherwise end all work for 68 years.
+#[test]
+fn the_duration_that_another_one_has_written_has_a_limit() {
+    let mut world = World::new(1, 9, 3);
+    let forged = json!({
+        "kind": "Lease",
+        "metadata": {"name": "podnudge-sync", "resourceVersion": "1"},
+        "spec": {"holderIdentity": "nobody", "leaseDurationSeconds": i32::MAX},
+    });
+    world.lease = Some(SyncLease::parse(forged.to_string().as_bytes()).unwrap());
+    world.run(3500 * SECOND);
+    assert_eq!(world.leader(), None);
+    world.run(200 * SECOND);
+    assert_eq!(world.leader(), Some(0));
 }
 
 proptest! {

@@ -29,6 +29,8 @@ pub(super) struct Pass {
     /// Nothing is sent before: the server refuses everything.
     not_before: Moment,
     refusals_in_row: u32,
+    /// Everything was refused: pods that were not asked for are due, too.
+    pub(super) is_given_up: bool,
     pub(super) counts: Counts,
 }
 
@@ -69,6 +71,7 @@ impl Pass {
             in_flight: 0,
             not_before: now,
             refusals_in_row: 0,
+            is_given_up: false,
             counts: Counts::default(),
         }
     }
@@ -172,6 +175,7 @@ impl Pass {
         if self.refusals_in_row >= MOST_REFUSALS_IN_ROW {
             self.counts.refused += self.due.drain(..).map(|_| 1).sum::<u64>();
             self.step = Step::Annotate(None);
+            self.is_given_up = true;
         }
     }
 

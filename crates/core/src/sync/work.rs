@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::edits::{Edit, Edits, Target};
+use super::edits::{Edit, Edits, OLD, Target};
 use super::election::Election;
 use super::follow::Follow;
 use super::pass::{Pass, Passes};
@@ -12,6 +12,8 @@ use crate::objects::ObjectName;
 /// How long the first edit waits for others, so that one pass is for all that is applied together. The kubelets' own
 /// watches have seen the edit by then, too.
 const JOIN: Duration = Duration::from_millis(200);
+/// After a pass in which everything was refused, the next one comes so late: the right may be there by then.
+const AFTER_REFUSALS: Duration = Duration::from_secs(10);
 /// The most objects of one pass.
 const MOST_TARGETS: usize = 64;
 
@@ -72,6 +74,26 @@ impl Work {
     pub(super) fn begin_pass(&mut self, now: Now) {
         let most = self.waiting.len().min(MOST_TARGETS);
         self.pass = Some(Pass::new(self.waiting.drain(..most).collect(), now.mono));
+    }
+
+    /// Handles the end of a pass. Returns the edits that are done: also those that were refused, if they are so old that
+    /// the kubelets have written them.
+    pub(super) fn end_pass(&mut self, now: Now, pass: &Pass) -> Vec<Target> {
+        let is_open = |target: &Target| pass.is_given_up && now.wall.since(target.late_since) < OLD;
+        let (open, done) = pass.targets.iter().cloned().partition::<Vec<_>, _>(is_open);
+        for Target { object, edit, late_since } in open {
+            match self.waiting.iter_mut().find(|target| target.object == object) {
+                Some(newer) => newer.late_since = newer.late_since.min(late_since),
+                None => self.waiting.push(Target { object, edit, late_since }),
+            }
+            self.pass_at = now.mono.after(AFTER_REFUSALS);
+        }
+        for Target { object, edit, .. } in &done {
+            self.edits.done(object, edit);
+        }
+        self.edits.forget(now.wall);
+        self.record = self.edits.text();
+        done
     }
 
     pub(super) fn late_since(&self) -> Option<UnixTime> {
