@@ -1,4 +1,4 @@
-//! When to send the next request: after a failure, a conflict, or a look at slots that are all held. Waits
+//! When to send the next request: after a failure, a conflict, or when slots were read that are all held. Waits
 //! are random, so that replicas that failed together do not come back together; the seed is passed in. Pure.
 
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub struct Pace {
     random: Random,
     failures: u32,
     conflicts: u32,
-    looks: u32,
+    reads: u32,
     untold: u32,
 }
 
@@ -39,7 +39,7 @@ impl Pace {
     /// Nothing has gone wrong yet.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { random: Random::new(seed), failures: 0, conflicts: 0, looks: 0, untold: 0 }
+        Self { random: Random::new(seed), failures: 0, conflicts: 0, reads: 0, untold: 0 }
     }
 
     /// The server has answered. One answer among many refusals is no reason to ask as often as ever: the next wait is
@@ -57,7 +57,7 @@ impl Pace {
     /// A slot was taken, or none is wanted any more.
     pub fn done(&mut self) {
         self.conflicts = 0;
-        self.looks = 0;
+        self.reads = 0;
     }
 
     /// The wait after a failure: at most `most`, and at least what the server asks for.
@@ -115,12 +115,12 @@ impl Pace {
         self.jittered(wait)
     }
 
-    /// The wait until the next look at slots that are all held: a sixth of the duration of a Lease, doubled
+    /// The wait until slots that are all held are read again: a sixth of the duration of a Lease, doubled
     /// up to the whole. So the wait stays short compared with the time already waited, and many waiting
     /// replicas do not burden the server.
-    pub fn looked(&mut self, duration: Duration) -> Duration {
-        let wait = doubled(duration / 6, self.looks, duration);
-        self.looks = self.looks.saturating_add(1);
+    pub fn next_read(&mut self, duration: Duration) -> Duration {
+        let wait = doubled(duration / 6, self.reads, duration);
+        self.reads = self.reads.saturating_add(1);
         self.jittered(wait)
     }
 
@@ -165,8 +165,8 @@ mod tests {
         }
         assert!(broken.broken_off(hour, None) >= LONGEST_RETRY / 2, "then as after any failure");
         for whole in [600, 1200, 2400, 3600, 3600] {
-            let look = pace.looked(hour).as_secs();
-            assert!((whole / 2..=whole).contains(&look), "{look} of {whole}");
+            let wait = pace.next_read(hour).as_secs();
+            assert!((whole / 2..=whole).contains(&wait), "{wait} of {whole}");
         }
     }
 }

@@ -107,7 +107,7 @@ impl Slots {
         }
         self.observe(now, slot, lease, By::Answer(sent));
         match step {
-            Purpose::Read(_) => self.looked(now, slot),
+            Purpose::Read(_) => self.seen(now, slot),
             Purpose::Take(_) => self.lose_if_taken(now, slot),
             Purpose::Offer(_, offered) => match lease.offered_to(*offered).cloned() {
                 Some(next) => self.offering.told(Waiter { offered: None, ..next }),
@@ -129,14 +129,14 @@ impl Slots {
         self.contact.answered(false);
         self.found_missing(now, slot);
         if matches!(step, Purpose::Read(_)) {
-            self.looked(now, slot);
+            self.seen(now, slot);
         }
         if slot == 0 {
             self.judge(now, Some(sent));
         }
     }
 
-    /// Somebody else has changed the object: look at it again.
+    /// Somebody else has changed the object: read it again.
     fn conflicted(&mut self, now: Moment, sent: Moment, step: &Purpose) {
         let slot = step.slot();
         self.contact.answered(step.is_write());
@@ -191,10 +191,10 @@ impl Slots {
     }
 
     /// Goes on with the search after one Lease was read.
-    fn looked(&mut self, now: Moment, slot: usize) {
+    fn seen(&mut self, now: Moment, slot: usize) {
         if !self.is_waiting() {
             let is_waited_for = self.views.get(slot).is_some_and(|view| !view.has_no_next());
-            return self.offering.looked(slot, is_waited_for);
+            return self.offering.seen(slot, is_waited_for);
         }
         let home = self.place.home();
         let is_watched = self.watching.since(home).is_some();
@@ -204,13 +204,13 @@ impl Slots {
             let standing = view.standing(now, &self.settings.holder, duration);
             let has_room = view.has_room();
             let is_full = self.views.get(home).is_some_and(|home| !home.has_room());
-            self.place.looked_elsewhere(slot, standing.as_ref(), has_room, is_watched && is_full);
+            self.place.seen_elsewhere(slot, standing.as_ref(), has_room, is_watched && is_full);
         }
         if self.has_nothing_to_write(now) {
             self.contact.answered(true);
         }
-        let wait = self.contact.looked(self.settings.duration);
-        self.place.looked(now, slot, is_watched, wait);
+        let wait = self.contact.next_read(self.settings.duration);
+        self.place.seen(now, slot, is_watched, wait);
     }
 
     /// Whether another replica has the slot of the home: then an earlier failure to write does not matter.

@@ -65,9 +65,9 @@ impl Contact {
         self.pace.done();
     }
 
-    /// The wait until the next look at what other replicas have to change, doubled up to `most`.
-    pub(super) fn looked(&mut self, most: Duration) -> Duration {
-        self.pace.looked(most)
+    /// The wait until the next read of what other replicas have to change, doubled up to `most`.
+    pub(super) fn next_read(&mut self, most: Duration) -> Duration {
+        self.pace.next_read(most)
     }
 
     /// The wait after an answer that lacks what was written for the other replicas.

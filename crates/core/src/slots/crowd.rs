@@ -17,9 +17,9 @@ const SPREAD: (Duration, Duration) = (Duration::from_millis(400), Duration::from
 /// How long at first for each slot, and the most: of some twenty replicas for each slot, 200 ask in a second.
 const FIRST: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
-/// The time over which replicas that share so many slots spread their first looks. These disturb nobody, so it does not
-/// depend on how many were seen to wait: whoever looks last may act last.
-pub(super) fn first_looks(slots: usize) -> Duration {
+/// The time over which replicas that share so many slots spread their first reads. These disturb nobody, so it does not
+/// depend on how many were seen to wait: whoever reads last may act last.
+pub(super) fn first_reads(slots: usize) -> Duration {
     let slots = u32::try_from(slots).unwrap_or(u32::MAX);
     FIRST.0.saturating_mul(slots).clamp(SPREAD.0, FIRST.1)
 }
@@ -45,7 +45,7 @@ struct Room {
 impl Crowd {
     /// Nothing was seen, and there are so many slots.
     pub(super) fn new(slots: usize) -> Self {
-        Self { spread: first_looks(slots), room: None, is_overfull: false }
+        Self { spread: first_reads(slots), room: None, is_overfull: false }
     }
 
     /// When a replica that waits since `begins` lines up, if there is room.
@@ -53,7 +53,7 @@ impl Crowd {
         self.room.as_ref().map(|room| room.since.max(begins).after(room.wait))
     }
 
-    /// Another line is looked at from now on, or what is known of this one is too old.
+    /// Another line counts from now on, or what is known of this one is too old.
     pub(super) fn forget_line(&mut self) {
         self.room = None;
     }

@@ -15,7 +15,7 @@ pub(super) struct Halting {
     checked: Option<Digest>,
     /// The digest to use although it failed, here or on another replica, and what was said of it then.
     doubted: Option<(Digest, Option<Halt>)>,
-    /// Why the wanted digest must not be used, and when to look again.
+    /// Why the wanted digest must not be used, and when to read the first Lease again.
     halted: Option<(Reason, Moment)>,
     /// What is still to be written, the oldest first.
     notices: Vec<Notice>,
@@ -53,14 +53,14 @@ impl Halting {
         self.halted.is_some()
     }
 
-    /// Why the wanted digest must not be used, and when to look again.
+    /// Why the wanted digest must not be used, and when to read the first Lease again.
     pub(super) fn halted(&self) -> Option<&(Reason, Moment)> {
         self.halted.as_ref()
     }
 
-    /// The wanted digest must not be used. To be looked at again then.
-    pub(super) fn halt(&mut self, reason: Reason, look_at: Moment) {
-        self.halted = Some((reason, look_at));
+    /// The wanted digest must not be used. The first Lease is read again at `read_at`.
+    pub(super) fn halt(&mut self, reason: Reason, read_at: Moment) {
+        self.halted = Some((reason, read_at));
     }
 
     /// The wanted digest may be used after all. Returns whether it was halted.

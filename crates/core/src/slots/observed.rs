@@ -142,7 +142,7 @@ impl Slots {
         let first = self.views.first().and_then(|view| view.lease.as_deref());
         match self.halting.judge(digest, first) {
             Verdict::Failed(reason) => {
-                let wait = self.contact.looked(self.settings.duration.saturating_mul(4));
+                let wait = self.contact.next_read(self.settings.duration.saturating_mul(4));
                 self.halting.halt(reason, now.after(wait));
                 // It is given back next.
                 self.held = None;

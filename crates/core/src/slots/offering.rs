@@ -7,14 +7,14 @@
 
 use super::waiter::Waiter;
 
-/// The most Leases to look at: near the end of a rollout, nobody waits at most of them.
-const MOST_LOOKS: usize = 5;
+/// The most Leases to read: near the end of a rollout, nobody waits at most of them.
+const MOST_READS: usize = 5;
 
 /// The search for another one that waits.
 #[derive(Debug, Default)]
 pub(super) struct Offering {
     step: Offer,
-    /// The slots to look at after this one.
+    /// The slots to read after this one.
     rest: Vec<usize>,
 }
 
@@ -24,8 +24,8 @@ pub(super) enum Offer {
     /// Nothing is to be done.
     #[default]
     None,
-    /// Look at the Lease of this slot.
-    Look(usize),
+    /// Read the Lease of this slot.
+    Read(usize),
     /// Tell the one that waits there.
     Tell(usize),
     /// Pass the slot on to this one, which was told.
@@ -35,10 +35,10 @@ pub(super) enum Offer {
 impl Offering {
     /// The search begins, at the first of these slots.
     pub(super) fn begin(&mut self, mut slots: Vec<usize>) {
-        slots.truncate(MOST_LOOKS);
+        slots.truncate(MOST_READS);
         slots.reverse();
         self.rest = slots;
-        self.look();
+        self.read();
     }
 
     /// Nobody is looked for.
@@ -51,19 +51,19 @@ impl Offering {
     }
 
     /// The Lease of this slot was seen.
-    pub(super) fn looked(&mut self, slot: usize, is_waited_for: bool) {
-        if self.step != Offer::Look(slot) {
+    pub(super) fn seen(&mut self, slot: usize, is_waited_for: bool) {
+        if self.step != Offer::Read(slot) {
             return;
         }
         if is_waited_for {
             self.step = Offer::Tell(slot);
         } else {
-            self.look();
+            self.read();
         }
     }
 
-    fn look(&mut self) {
-        self.step = self.rest.pop().map_or(Offer::None, Offer::Look);
+    fn read(&mut self) {
+        self.step = self.rest.pop().map_or(Offer::None, Offer::Read);
     }
 
     /// Records that the replica that waits at another Lease was told: the slot is passed on to it.

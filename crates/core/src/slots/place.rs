@@ -3,7 +3,7 @@
 //! It waits at one Lease, its home. Of those that wait there, some line up in it, or one takes the slot if nobody has
 //! it: whoever has the shortest random wait (`window.rs`), and the others see it in time.
 //!
-//! Leases have different numbers of replicas that wait. So a replica that is in no line looks at another Lease, chosen at
+//! Leases have different numbers of replicas that wait. So a replica that is in no line reads another Lease, chosen at
 //! random, ever more rarely: it takes that slot if it is free, and moves there if there is room in the line, and none at the home.
 
 use std::time::Duration;
@@ -22,12 +22,12 @@ use crate::backoff::doubled;
 use crate::clock::Moment;
 use crate::jitter::ordinal_of;
 
-/// The longest time until the first look at the home, where few wait.
-const FIRST_LOOK: Duration = Duration::from_millis(500);
-/// How long a replica waits before it looks at another Lease. Each further wait is longer by the factor.
-const LOOK_ELSEWHERE: Duration = Duration::from_secs(2);
-const LOOK_FACTOR: (u32, u32) = (5, 2);
-const LONGEST_LOOK: Duration = Duration::from_hours(1);
+/// The longest time until the first read at the home, where few wait.
+const FIRST_READ: Duration = Duration::from_millis(500);
+/// How long a replica waits before it reads another Lease. Each further wait is longer by the factor.
+const READ_ELSEWHERE: Duration = Duration::from_secs(2);
+const READ_FACTOR: (u32, u32) = (5, 2);
+const LONGEST_READ: Duration = Duration::from_hours(1);
 /// The waits before this replica lines up again after somebody has removed it from the line, doubled each time.
 const REMOVED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
 /// How long the watch may take to tell the state of its Lease.
@@ -43,7 +43,7 @@ pub(super) struct Place {
     /// Where it waited before it moved: others may still wait there.
     came_from: Option<usize>,
     window: Window,
-    /// When this wait for a slot begins with a first look.
+    /// When this wait for a slot begins with a first read.
     begins: Moment,
     /// Whether the home was seen since.
     has_seen: bool,
@@ -60,13 +60,13 @@ pub(super) struct Place {
     chosen: Option<usize>,
     /// Whether another replica had the slot.
     has_waited: bool,
-    look: Option<Look>,
-    look_wait: Duration,
+    next_read: Option<NextRead>,
+    read_wait: Duration,
 }
 
-/// A look at a Lease.
+/// Which Lease is read next, and when.
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct NextRead {
     at: Moment,
     slot: usize,
 }
@@ -106,13 +106,13 @@ impl Place {
             removals: 0,
             chosen: None,
             has_waited: false,
-            look: None,
-            look_wait: LOOK_ELSEWHERE,
+            next_read: None,
+            read_wait: READ_ELSEWHERE,
         }
     }
 
     /// A wait for a slot begins, whatever was refused before. Without a watch that tells already how it stands at
-    /// `watched`, the first look comes after a random time: many replicas may want a slot at the same moment.
+    /// `watched`, the first read comes after a random time: many replicas may want a slot at the same moment.
     pub(super) fn begin(&mut self, now: Moment, watched: Option<usize>) {
         (self.chosen, self.has_waited, self.removals, self.is_line_kept) = (None, false, 0, true);
         self.window.begin();
@@ -125,11 +125,11 @@ impl Place {
         let first = if self.has_seen {
             Duration::ZERO
         } else {
-            self.window.below(crowd::first_looks(self.count).max(FIRST_LOOK))
+            self.window.below(crowd::first_reads(self.count).max(FIRST_READ))
         };
         self.begins = now.after(first);
-        self.look_wait = LOOK_ELSEWHERE;
-        self.look = self.look_elsewhere(now);
+        self.read_wait = READ_ELSEWHERE;
+        self.next_read = self.read_elsewhere(now);
     }
 
     /// A slot was got.
@@ -137,7 +137,7 @@ impl Place {
         self.chosen = None;
     }
 
-    /// When the first look is due.
+    /// When the first read is due.
     pub(super) fn begins(&self) -> Moment {
         self.begins
     }
@@ -248,7 +248,7 @@ impl Place {
             self.crowd.forget_line();
         }
         if is_first && after.holder().is_none() {
-            // The first look came after a random time already.
+            // The first read came after a random time already.
             self.window.skip();
         } else if before.is_some() && after.holder().is_none() && !is_same_holder {
             self.window.draw_among_few();
@@ -274,8 +274,8 @@ impl Place {
         self.chosen = None;
     }
 
-    /// Another Lease than the home's was looked at: it may be free, or have room in its line.
-    pub(super) fn looked_elsewhere(
+    /// Another Lease than the home's was read: it may be free, or have room in its line.
+    pub(super) fn seen_elsewhere(
         &mut self,
         slot: usize,
         standing: Option<&Standing>,
@@ -302,23 +302,23 @@ impl Place {
         self.is_line_kept && self.line.is_none()
     }
 
-    /// Plans the next look. Without a watch, both the home and another Lease are looked at after `wait`.
-    pub(super) fn looked(&mut self, now: Moment, slot: usize, is_watched: bool, wait: Duration) {
+    /// Plans the next read of a Lease. Without a watch, both the home and another Lease are read after `wait`.
+    pub(super) fn seen(&mut self, now: Moment, slot: usize, is_watched: bool, wait: Duration) {
         self.check_at.take_if(|_| slot == self.home);
-        self.look = if is_watched {
-            let longer = self.look_wait * LOOK_FACTOR.0 / LOOK_FACTOR.1;
-            self.look_wait = longer.min(LONGEST_LOOK);
-            self.look_elsewhere(now)
+        self.next_read = if is_watched {
+            let longer = self.read_wait * READ_FACTOR.0 / READ_FACTOR.1;
+            self.read_wait = longer.min(LONGEST_READ);
+            self.read_elsewhere(now)
         } else if slot == self.home && self.count > 1 {
-            Some(Look { at: now, slot: self.other() })
+            Some(NextRead { at: now, slot: self.other() })
         } else {
-            Some(Look { at: now.after(wait), slot: self.home })
+            Some(NextRead { at: now.after(wait), slot: self.home })
         };
     }
 
     /// The watch of the home has begun.
     pub(super) fn watch_opened(&mut self, now: Moment) {
-        self.look = self.look_elsewhere(now);
+        self.next_read = self.read_elsewhere(now);
     }
 
     /// The watch of the home has ended. The watches of all replicas may have: a busy server ends those that it cannot serve
@@ -328,7 +328,7 @@ impl Place {
         let is_urgent = self.line.is_some();
         let least = if in_order && !is_urgent { SILENCE * 2 } else { Duration::ZERO };
         let wait = least + self.window.below(if is_urgent { SILENCE / 2 } else { SILENCE });
-        self.look = Some(Look { at: now.after(wait), slot: self.home });
+        self.next_read = Some(NextRead { at: now.after(wait), slot: self.home });
     }
 
     /// The server refuses a request about this slot: a Role may name fewer of them than there are.
@@ -340,12 +340,12 @@ impl Place {
         }
     }
 
-    fn look_elsewhere(&mut self, now: Moment) -> Option<Look> {
+    fn read_elsewhere(&mut self, now: Moment) -> Option<NextRead> {
         if self.count < 2 {
             return None;
         }
-        let wait = self.look_wait / 2 + self.window.below(self.look_wait);
-        Some(Look { at: now.after(wait), slot: self.other() })
+        let wait = self.read_wait / 2 + self.window.below(self.read_wait);
+        Some(NextRead { at: now.after(wait), slot: self.other() })
     }
 
     /// Another slot than the home's.
@@ -370,7 +370,7 @@ impl Place {
         let is_in_line = it.view.is_in_line(it.holder);
         let wait = if it.view.is_first(it.holder) { Duration::ZERO } else { self.window.wait() };
         let after_wait = |since: Moment| since.max(self.begins).after(wait);
-        let look = self.look.map(|look| (look.at, Purpose::Read(look.slot)));
+        let read = self.next_read.map(|read| (read.at, Purpose::Read(read.slot)));
         match it.standing.as_ref().filter(|_| self.has_seen) {
             // The watch tells its state first, if there is one.
             None => Some(match it.watched_since {
@@ -393,7 +393,7 @@ impl Place {
                 // It may have been passed on.
                 let check =
                     (is_in_line && is_watched).then_some((it.silent_at, Purpose::Read(home)));
-                [line, look, check, expiry].into_iter().flatten().min_by_key(|(at, _)| *at)
+                [line, read, check, expiry].into_iter().flatten().min_by_key(|(at, _)| *at)
             }
         }
     }

@@ -119,7 +119,7 @@ impl Slots {
             return Some((now, Purpose::Read(0)));
         }
         let step = match (self.halting.halted(), entitled, held) {
-            (Some((_, look_at)), ..) => Some((*look_at, Purpose::Read(0))),
+            (Some((_, read_at)), ..) => Some((*read_at, Purpose::Read(0))),
             (None, None, _) => {
                 let home = self.place.home();
                 self.prepare_at.map(|at| (at, self.preparation(home)))
@@ -182,7 +182,7 @@ impl Slots {
             || self.views.get(slot).is_some_and(|view| view.is_fresh(now, FRESH));
         let is_waited_for = self.views.get(slot).is_some_and(|view| !view.has_no_next());
         match self.offering.step() {
-            Offer::Look(other) if !is_waited_for && *other != slot => Purpose::Read(*other),
+            Offer::Read(other) if !is_waited_for && *other != slot => Purpose::Read(*other),
             Offer::Tell(other) if !is_waited_for && *other != slot => Purpose::Offer(*other, slot),
             _ if !is_known => Purpose::Read(slot),
             Offer::PassOn(next) if !is_waited_for => Purpose::PassOn(slot, next.clone()),
