@@ -14,6 +14,7 @@ mod inputs;
 mod permit;
 mod pod_end;
 mod progress;
+mod publishing;
 mod restarts;
 mod saved;
 mod table;
@@ -26,7 +27,6 @@ use std::time::Duration;
 use super::cause::Cause;
 use super::command::Extent;
 use super::ends::Ends;
-use super::fact::Fact;
 use super::intake::OnDisk;
 use super::status::State;
 use crate::clock::Moment;
@@ -221,14 +221,6 @@ impl Rollout {
         Self::new(content, direction, Cause::Changed, goes_back)
     }
 
-    /// The rollout that this one was to supersede, if its publication has not ended.
-    pub(super) fn take_superseded(&mut self) -> Option<Self> {
-        match &mut self.step {
-            Step::Publishing { superseded } => superseded.take().map(|superseded| *superseded),
-            _ => None,
-        }
-    }
-
     /// The digest to apply.
     pub(super) fn digest(&self) -> Digest {
         self.content.digest
@@ -256,6 +248,14 @@ impl Rollout {
         match self.direction {
             Direction::Forward => None,
             Direction::Back { failed, .. } => Some(failed),
+        }
+    }
+
+    /// Its content, unless it goes back to that.
+    pub(super) fn new_digest(&self) -> Option<Digest> {
+        match self.direction {
+            Direction::Forward => Some(self.digest()),
+            Direction::Back { .. } => None,
         }
     }
 
@@ -298,21 +298,8 @@ impl Rollout {
         self.attempt > 1
     }
 
-    fn publish(&mut self, superseded: Option<Box<Self>>, progress: &mut Progress) {
-        self.step = Step::Publishing { superseded };
-        progress.effect(Effect::Publish);
-    }
-
     fn wait(&mut self, what: WaitFor, at: Moment, reason: Reason) {
         self.step = Step::Waiting { what, at, reason };
-    }
-
-    /// Reports that this rollout supersedes `old`.
-    pub(super) fn report_superseded(&self, old: Option<&Self>, progress: &mut Progress) {
-        let other = old.map(Self::digest).filter(|digest| *digest != self.digest());
-        if let Some(digest) = other {
-            progress.report(Fact::Superseded(digest));
-        }
     }
 
     /// Whether this state and reason were reported last. Ignores the hint, which may vary.

@@ -132,10 +132,10 @@ impl Rollout {
         self.refusals = 0;
         let policy = ctx.policy;
         // A restart would not help: the application would reject the content at its start.
-        let may_restart = failure != Failure::Declined && policy.rollout.restarts_last;
+        let escalates = failure != Failure::Declined && policy.rollout.restarts_last;
         let repeats = failure == Failure::Undelivered
             || policy.rollout.retries_first
-            || (!may_restart && ctx.roll_back_to.is_none());
+            || (!escalates && ctx.roll_back_to.is_none());
         let is_last = self.is_restart || self.attempt >= policy.rollout.retry.attempts;
         if repeats && !is_last {
             progress.effect(Effect::Retried);
@@ -144,7 +144,7 @@ impl Rollout {
             let wait = at.since(ctx.now.mono);
             progress.report(self.retrying(failure, reason.clone(), wait, ctx));
             self.wait(WaitFor::Retry, at, reason);
-        } else if may_restart && self.may_escalate(ctx) {
+        } else if escalates && self.may_escalate(ctx) {
             progress.effect(Effect::Retried);
             progress.report(Fact::Escalating(self.digest(), reason.clone()));
             (self.is_restart, self.attempt) = (true, 1);

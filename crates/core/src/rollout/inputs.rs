@@ -9,7 +9,7 @@ use super::{Direction, Rollout, Step, WaitFor};
 use crate::backoff;
 use crate::clock::{CLOCK_MARGIN, Moment};
 use crate::command::Extent;
-use crate::event::{Absence, Acted, Inspection, Publication};
+use crate::event::{Absence, Acted, Inspection};
 use crate::evidence::Evidence;
 use crate::fact::Fact;
 use crate::intake::OnDisk;
@@ -25,14 +25,7 @@ impl Rollout {
     pub(crate) fn begin(&mut self, superseded: Option<Self>, ctx: &Context<'_>) -> Progress {
         let mut progress = Progress::default();
         self.is_in_turn = !matches!(ctx.permit, Answer::Turn { .. });
-        // Publish again on a trigger: the published files may have been damaged.
-        if ctx.needs_publish || (self.is_triggered && !ctx.reads_volumes) {
-            self.publish(superseded.map(Box::new), &mut progress);
-        } else {
-            let verifying = superseded.filter(|old| matches!(old.step, Step::Verifying(_)));
-            self.report_superseded(verifying.as_ref(), &mut progress);
-            self.act(ctx, &mut progress);
-        }
+        self.bring(superseded, ctx, &mut progress);
         progress
     }
 
@@ -116,42 +109,8 @@ impl Rollout {
             self.is_triggered = false;
         }
         self.is_in_turn = self.may_use_turn(waited_for, at, ctx);
-        if self.hold_back(waited_for, ctx, progress) {
-            return;
-        }
-        if ctx.needs_publish {
-            self.publish(None, progress);
-        } else {
-            self.act(ctx, progress);
-        }
-    }
-
-    fn published(
-        &mut self,
-        publication: Publication,
-        is_swapped: bool,
-        ctx: &Context<'_>,
-        progress: &mut Progress,
-    ) {
-        match publication {
-            Publication::Done => {
-                let superseded = self.take_superseded();
-                self.report_superseded(superseded.as_ref(), progress);
-                if self.direction == Direction::Forward {
-                    progress.report(Fact::Published(self.digest()));
-                }
-                self.act(ctx, progress);
-            }
-            // Retry: the application already reads this content, or needs it for the rollback.
-            Publication::Failed(reason, _)
-                if is_swapped || self.direction != Direction::Forward =>
-            {
-                progress.effect(Effect::Refused);
-                self.refused(reason, ctx.policy.rollout.retry.max, ctx, progress);
-            }
-            publication => {
-                progress.end(Outcome::Unpublished(publication));
-            }
+        if !self.hold_back(waited_for, ctx, progress) {
+            self.publish_or_act(ctx, progress);
         }
     }
 
@@ -258,9 +217,7 @@ impl Rollout {
             self.is_triggered = false;
             return self.act(ctx, progress);
         }
-        if let Step::Tripped { reason, .. } = &self.step {
-            self.trip(reason.clone(), ctx);
-        }
+        self.poll_again(ctx);
     }
 
     /// Takes the newer commit time if the same content was committed again.

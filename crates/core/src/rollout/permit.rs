@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use super::progress::{Context, Outcome, Progress};
-use super::{Direction, Limit, Rollout, Step, WaitFor};
+use super::{Limit, Rollout, Step, WaitFor};
 use crate::clock::Moment;
 use crate::command::Extent;
 use crate::fact::Fact;
@@ -73,9 +73,8 @@ impl Rollout {
             }
     }
 
-    /// Holds back what follows this wait, if it must not be done: the content failed on another replica meanwhile, the
-    /// restart budget is exhausted, or the application may read what is published, and the other replicas do not
-    /// permit that yet. That may end the rollout. Returns whether it was held back.
+    /// Holds back what follows this wait, if it must not be done: the content failed on another replica meanwhile, or the
+    /// restart budget is exhausted. That may end the rollout. Returns whether it was held back.
     pub(super) fn hold_back(
         &mut self,
         waited_for: WaitFor,
@@ -87,9 +86,6 @@ impl Rollout {
                 Self::halted_elsewhere(reason, ctx, progress);
             }
             _ if self.is_out_of_budget(waited_for, ctx) => self.out_of_budget(ctx, progress),
-            _ if ctx.needs_publish && self.limit == Limit::All && self.is_limited(ctx) => {
-                self.wait_for_others(ctx, progress);
-            }
             _ => return false,
         }
         true
@@ -138,11 +134,6 @@ impl Rollout {
     /// Whether an action is being sent, or was sent by an earlier podnudge.
     pub(crate) fn is_sending(&self) -> bool {
         matches!(self.step, Step::Acting(Extent::Send | Extent::LookForRestart))
-    }
-
-    /// Whether the rollout of newer content has taken the place of the one before: it is published.
-    pub(crate) fn has_superseded(&self) -> bool {
-        self.direction == Direction::Forward && !matches!(self.step, Step::Publishing { .. })
     }
 
     /// Whether the failure of this content is to be told to the other replicas: the application had it, and

@@ -14,10 +14,10 @@ impl Rollout {
     /// What to save of it; `why` tells why a digest is rolled back. While new content is being published, that is the
     /// superseded rollout: if podnudge is killed, the publish directory tells which of the two continues.
     pub(crate) fn saved(&self, why: &dyn Fn(Digest) -> Reason) -> Option<SavedRollout> {
-        if let (Step::Publishing { superseded }, Direction::Forward) = (&self.step, self.direction)
-        {
-            return superseded.as_ref().and_then(|superseded| superseded.saved(why));
-        }
+        self.until_published().map(|rollout| rollout.saved_itself(why))
+    }
+
+    fn saved_itself(&self, why: &dyn Fn(Digest) -> Reason) -> SavedRollout {
         let back = match self.direction {
             Direction::Forward => None,
             Direction::Back { failed, after_restart } => {
@@ -32,7 +32,7 @@ impl Rollout {
             }
             _ => (self.attempt, None),
         };
-        Some(SavedRollout {
+        SavedRollout {
             digest: self.digest(),
             back,
             attempt,
@@ -44,7 +44,7 @@ impl Rollout {
             is_in_new_pod: self.is_in_new_pod(),
             retry_at,
             tripped: self.tripped_reason(),
-        })
+        }
     }
 
     /// Continues the rollout of an earlier podnudge, which has this content and direction.

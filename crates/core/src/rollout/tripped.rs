@@ -38,6 +38,13 @@ impl Rollout {
         self.step = Step::Tripped { next_poll: Some(ctx.now.mono.after(wait)), reason };
     }
 
+    /// Waits for the next poll.
+    pub(super) fn poll_again(&mut self, ctx: &Context<'_>) {
+        if let Step::Tripped { reason, .. } = &self.step {
+            self.trip(reason.clone(), ctx);
+        }
+    }
+
     /// What to save: why it has tripped, if it has.
     pub(super) fn tripped_reason(&self) -> Option<Reason> {
         self.tripped.map(|_| match &self.step {
