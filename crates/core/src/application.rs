@@ -8,6 +8,7 @@ mod at_start;
 mod conclusion;
 mod crashes;
 mod generations;
+mod on_trial;
 mod published;
 mod rate;
 mod running;
@@ -104,6 +105,12 @@ impl Application {
 
     pub(crate) fn rate_mut(&mut self) -> &mut Rate {
         &mut self.rate
+    }
+
+    /// A rollout begins: what followed the last one is over.
+    pub(crate) fn rollout_begins(&mut self) {
+        (self.trial, self.crashes) = (None, None);
+        self.verdicts.forget_given_up();
     }
 }
 
