@@ -241,3 +241,27 @@ impl Serialize for Actions {
         serializer.collect_str(self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_rules_may_have_one_target_unless_their_names_differ() {
+        let exact = |kind, name: &str| TargetName::Exact(kind, name.to_owned());
+        let nginx = exact("process", "nginx");
+        for (other, may_match) in [
+            (TargetName::None, false),
+            (TargetName::Any, true),
+            (exact("process", "nginx"), true),
+            (exact("process", "envoy"), false),
+            (exact("pidfile", "/run/nginx.pid"), true),
+        ] {
+            assert_eq!(nginx.may_match(&other), may_match, "{other:?}");
+            assert_eq!(other.may_match(&nginx), may_match, "{other:?}");
+        }
+        assert!(!TargetName::None.may_match(&TargetName::None), "neither has a target");
+        assert!(!TargetName::None.may_match(&TargetName::Any));
+        assert!(TargetName::Any.may_match(&TargetName::Any));
+    }
+}
