@@ -234,9 +234,6 @@ impl Core {
             for rule in &mut self.rules {
                 rule.resynced(now, &mut self.commands);
             }
-            let publishing = self.rules.iter().enumerate().filter(|(_, rule)| rule.publishes());
-            let read = publishing.map(|(index, _)| Command::ReadPublished(RuleId(index)));
-            self.commands.extend(read);
         }
         if now.mono >= self.next_poll {
             self.next_poll = now.mono.after(self.intervals.poll);

@@ -251,7 +251,7 @@ impl Rollout {
         }
     }
 
-    /// Its content, unless it goes back to that.
+    /// The content, unless the rollout goes back to it.
     pub(super) fn new_digest(&self) -> Option<Digest> {
         match self.direction {
             Direction::Forward => Some(self.digest()),

@@ -149,10 +149,6 @@ impl Rule {
         self.intake.source_mut()
     }
 
-    pub(super) fn publishes(&self) -> bool {
-        self.policy.application.publishes
-    }
-
     pub(super) fn is_stopped(&self) -> bool {
         self.life == Life::Stopped
     }

@@ -41,8 +41,15 @@ impl Permit {
         self.drain = Drain::begin(now, is_watched);
     }
 
-    /// Continues the drain of an earlier podnudge.
-    pub(crate) fn restore_drain(&mut self, since: Moment, now: Moment, is_watched: bool) {
+    /// Continues the drain of an earlier podnudge. `has_acted`: whether that has acted since.
+    pub(crate) fn restore_drain(
+        &mut self,
+        since: Moment,
+        now: Moment,
+        has_acted: bool,
+        policy: &PermitPolicy,
+    ) {
+        let is_watched = policy.looks_at_services() && !has_acted;
         self.drain = Drain::restored(since, now, is_watched);
     }
 

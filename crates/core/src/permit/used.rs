@@ -35,6 +35,15 @@ pub(crate) enum End {
     Down { longest: Duration },
 }
 
+impl End {
+    fn on_trial(self) -> Option<Digest> {
+        match self {
+            Self::Applied { on_trial } => on_trial,
+            Self::Unproven | Self::Down { .. } => None,
+        }
+    }
+}
+
 /// What the slot is for, besides an action that is near.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Use {
@@ -179,7 +188,7 @@ impl Use {
 
     /// Ends the use by a rollout that has ended, or does not go on. Without slots (`policy`), nothing is kept.
     pub(super) fn end(&mut self, now: Moment, end: End, policy: Option<SlotPolicy>) {
-        let on_trial = if let End::Applied { on_trial } = end { on_trial } else { None };
+        let on_trial = end.on_trial();
         let digest = match *self {
             Self::Interrupted(digest) => digest,
             // It did not go on for a while.

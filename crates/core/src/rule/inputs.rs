@@ -116,8 +116,12 @@ impl Rule {
         self.application.unchanged(now, self.intake.source(), had_candidate || rollout.is_some())
     }
 
-    /// Handles a resync: the application may have started, and read the content, since the last one.
+    /// Handles a resync: the application may have started, and read the content, since the last one, and what is
+    /// published may have changed.
     pub(crate) fn resynced(&mut self, now: Now, out: &mut VecDeque<Command>) {
+        if self.policy.application.publishes {
+            out.push_back(Command::ReadPublished(self.id));
+        }
         let is_idle = self.rollout.is_none()
             && self.intake.candidate().is_none()
             && self.application.unchecked().is_none()

@@ -194,8 +194,7 @@ impl Rule {
         match &self.rollout {
             Some(rollout) => {
                 let has_acted = rollout.restarted_by_earlier().is_some();
-                let is_watched = self.policy.permit.looks_at_services() && !has_acted;
-                self.permit.restore_drain(since, now, is_watched);
+                self.permit.restore_drain(since, now, has_acted, &self.policy.permit);
             }
             None => self.permit.returns_to_services(now, content, &self.policy.permit),
         }

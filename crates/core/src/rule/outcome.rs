@@ -58,8 +58,8 @@ impl Rule {
         }
         if self.rollout.is_none() {
             // What a rollback goes back to is not on trial.
-            let on_trial = rollout.failed_digest().is_none().then(|| rollout.digest());
-            let end = if is_applied { End::Applied { on_trial } } else { End::Unproven };
+            let applied = End::Applied { on_trial: rollout.new_digest() };
+            let end = if is_applied { applied } else { End::Unproven };
             self.end_use_of_slot(now.mono, end);
         }
     }

@@ -5,6 +5,7 @@ use crate::cause::Cause;
 use crate::clock::{Moment, Now};
 use crate::memory::SavedSlot;
 use crate::permit::{Answer, Ask, End, Nearness};
+use crate::reason::Reason;
 use crate::snapshot::Digest;
 
 impl Rule {
@@ -39,6 +40,12 @@ impl Rule {
     pub(super) fn is_delayed_by_slot(&self, now: Now, rollout: &Rollout) -> bool {
         rollout.is_waiting_for_slot()
             && matches!(self.answer_for_rollout(now, rollout), Answer::Wait(_))
+    }
+
+    /// Why the rollout waits for a slot, if it does.
+    pub(super) fn slot_reason(&self, now: Now) -> Option<&Reason> {
+        let rollout = self.rollout.as_ref()?;
+        self.permit.reason().filter(|_| self.is_delayed_by_slot(now, rollout))
     }
 
     /// What to save of the slot. An action that is being sent may have interrupted the application.

@@ -26,7 +26,7 @@ impl Rule {
 
     /// Since when the application could read this rule's unproven content, which may also be on trial.
     pub(crate) fn own_exposed_at(&self) -> Option<Moment> {
-        self.application.exposed_on_trial().or_else(|| self.exposed_at())
+        self.application.exposed_on_trial().or(self.exposed_at())
     }
 
     /// Whether the application can read unproven content between two attempts.

@@ -145,17 +145,13 @@ impl Rule {
     /// to it.
     fn reason(&self, now: Now) -> Option<&Reason> {
         let rollout = self.rollout.as_ref();
-        if rollout.is_some_and(|rollout| self.is_delayed_by_slot(now, rollout))
-            && let Some(reason) = self.permit.reason()
-        {
-            return Some(reason);
-        }
         let rollback =
             rollout.filter(|rollout| rollout.failed_digest().is_some()).and_then(Rollout::reason);
         let disk = self.intake.source().digest();
         let given_up = self.application.verdicts().given_up();
         let given_up = given_up.filter(|given_up| Some(given_up.digest) == disk);
-        rollback
+        self.slot_reason(now)
+            .or(rollback)
             .or_else(|| given_up.map(|given_up| &given_up.reason))
             .or_else(|| self.rejection_reason())
             .or_else(|| rollout.and_then(Rollout::reason))
