@@ -89,6 +89,7 @@ fn a_podnudge_that_is_stopped_first_reports_what_failed() {
     let mut pod = Pod::start(&server, "", ", bake = \"10m\"", "");
     server.partition(OWN_POD, Fault::Late);
     server.inject(HALTED, Fault::Status(409, ""));
+    server.inject(HALTED, Fault::Status(503, ""));
     pod.fail();
     wait_until("podnudge asks for its own pod", || has_seen(&server, OWN_POD));
     pod.agent.signal(Signal::SIGTERM);

@@ -40,7 +40,10 @@ impl Agent {
             }
             let is_stopped = self.core.is_stopped() || self.has_abandoned;
             if is_stopped && !self.api.is_busy() {
-                self.api.end_requests();
+                // An answer whether others have to be told may still come.
+                if !self.api.is_telling() {
+                    self.api.end_requests();
+                }
                 if self.tasks.is_empty() {
                     return None;
                 }

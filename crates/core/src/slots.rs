@@ -222,11 +222,10 @@ impl Slots {
         self.halting.take_written()
     }
 
-    /// Whether something is still to be written for the other replicas, and the server has carried out the last
-    /// request.
+    /// Whether something is still to be written for the other replicas, and the server may carry it out.
     #[must_use]
     pub fn is_telling(&self) -> bool {
-        self.halting.is_telling() && !self.contact.is_failing()
+        self.halting.is_telling() && !self.contact.is_cut_off()
     }
 
     /// How long a request may take: short enough to renew a slot twice before it is lost.

@@ -23,6 +23,8 @@ struct Failing {
     since: Option<Moment>,
     reason: Reason,
     of_write: bool,
+    /// Whether the server has answered, and may carry out the next request.
+    may_pass: bool,
 }
 
 impl Contact {
@@ -47,6 +49,7 @@ impl Contact {
             since: if error.is_outage() { earlier.or(Some(now)) } else { None },
             reason: error.reason().clone(),
             of_write,
+            may_pass: !error.is_outage() && !error.is_refusal(),
         });
     }
 
@@ -85,8 +88,9 @@ impl Contact {
         due.max(self.not_before)
     }
 
-    pub(super) fn is_failing(&self) -> bool {
-        self.failing.is_some()
+    /// Whether another request soon is in vain: the server does not answer, or refuses.
+    pub(super) fn is_cut_off(&self) -> bool {
+        self.failing.as_ref().is_some_and(|failing| !failing.may_pass)
     }
 
     /// Why the last request failed, unless another one was carried out since.
@@ -119,9 +123,9 @@ mod tests {
             [(false, false, true), (false, true, true), (true, false, false), (true, true, true)]
         {
             let mut contact = contact_after(failed_to_write);
-            assert!(contact.is_failing());
+            assert!(contact.is_cut_off());
             contact.answered(has_written);
-            assert_eq!(contact.is_failing(), !is_over, "{failed_to_write} {has_written}");
+            assert_eq!(contact.is_cut_off(), !is_over, "{failed_to_write} {has_written}");
         }
     }
 }

@@ -74,14 +74,14 @@ impl Slots {
         request.into_iter().chain(watch).chain(begins).chain(later.filter(|at| *at > now)).min()
     }
 
-    /// Whether something is being written, or is to be given back or told to others, and the server has answered the last
-    /// request. The end of podnudge waits for that, and ends whatever else is under way.
+    /// Whether something is being written, or is to be given back or told to others, and the server may carry it out. The
+    /// end of podnudge waits for that, and ends whatever else is under way.
     #[must_use]
     pub fn is_busy(&self, now: Moment) -> bool {
         let leaves = self.leave(now).is_some();
         let owes = self.wanted.is_none() && (leaves || self.left_over(now, None).is_some());
         let writes = self.in_flight.as_ref().is_some_and(|it| it.step.is_write());
-        writes || (owes && !self.contact.is_failing()) || self.is_telling()
+        writes || (owes && !self.contact.is_cut_off()) || self.is_telling()
     }
 
     /// The next step, and when it is due.
