@@ -34,14 +34,12 @@ pub(crate) fn sync(fact: &SyncFact) {
                 after = time(*took),
                 "the kubelets of all pods that mount the objects were asked to sync them"
             );
-            if counts.refused > 0 {
-                warn!(
-                    event = "pods-refused",
-                    pods = counts.refused,
-                    "the API server did not let podnudge annotate some pods: their kubelets sync them by themselves"
-                );
-            }
         }
+        SyncFact::Refused(pods) => warn!(
+            event = "pods-refused",
+            pods,
+            "the API server did not let podnudge annotate some pods: their kubelets sync them by themselves"
+        ),
         SyncFact::Unavailable(reason) => warn!(
             event = "sync-unavailable",
             reason = reason.message,

@@ -54,6 +54,8 @@ pub struct Sync {
     throttle: Throttle,
     pace: Pace,
     failing: Option<Failing>,
+    /// A refusal to annotate pods. Only an annotation ends it.
+    refused: Option<Failing>,
     passes: Passes,
     facts: VecDeque<SyncFact>,
     /// Whether a problem was reported that is not over.
@@ -80,6 +82,7 @@ impl Sync {
             throttle,
             pace: Pace::new(seed.wrapping_add(2)),
             failing: None,
+            refused: None,
             passes: Passes::default(),
             facts: VecDeque::new(),
             has_reported: false,
@@ -155,8 +158,12 @@ impl Sync {
 
     fn worked(&mut self, now: Now, answer: Answer) {
         let Some(work) = &mut self.work else { return };
-        let mut with =
-            With { throttle: &mut self.throttle, pace: &mut self.pace, failing: &mut self.failing };
+        let mut with = With {
+            throttle: &mut self.throttle,
+            pace: &mut self.pace,
+            failing: &mut self.failing,
+            refused: &mut self.refused,
+        };
         match answer {
             Answer::Lease(_) => {}
             Answer::Listed(number, answer) => {
@@ -244,7 +251,7 @@ impl Sync {
 
     fn leadership_changed(&mut self, now: Now, change: Leadership) {
         self.epoch = self.epoch.wrapping_add(1);
-        self.failing = None;
+        (self.failing, self.refused) = (None, None);
         let Leadership::Won(record) = change else {
             self.work = None;
             self.facts.push_back(SyncFact::NotLeading);
@@ -324,20 +331,25 @@ impl Sync {
         self.totals.read += pass.counts.read;
         self.totals.annotated += pass.counts.annotated;
         self.totals.refused += pass.counts.refused;
-        let Some(first) = done.iter().map(|target| target.late_since).min() else { return };
-        if !pass.is_given_up {
+        if !pass.is_refused() {
+            // The pods that are left are protected.
+            self.refused = None;
             for target in &done {
                 self.took.observe(now.wall.since(target.late_since).as_secs_f64());
             }
+            let first = done.iter().map(|target| target.late_since).min().unwrap_or(now.wall);
+            let took = now.wall.since(first);
+            self.facts.push_back(SyncFact::Done(done.len(), pass.counts, took));
         }
-        let took = now.wall.since(first);
-        self.facts.push_back(SyncFact::Done(done.len(), pass.counts, took));
+        if pass.counts.refused > 0 {
+            self.facts.push_back(SyncFact::Refused(pass.counts.refused));
+        }
     }
 
     fn failings(&self) -> impl Iterator<Item = &Failing> {
         let follows = self.work.iter().flat_map(|work| &work.follows);
         let follows = follows.filter_map(|follow| follow.failing.as_ref());
-        self.election.failing.iter().chain(follows).chain(&self.failing)
+        self.election.failing.iter().chain(follows).chain(&self.failing).chain(&self.refused)
     }
 
     fn problem(&self, now: Moment) -> Option<&Reason> {

@@ -10,7 +10,8 @@ use podnudge_core::random::Random;
 use podnudge_core::reason::Reason;
 use podnudge_core::status::Histogram;
 use podnudge_core::sync::{
-    ANNOTATION, Answer, DuePod, LeaseAsk, PodsPage, Request, Settings, Sync, SyncLease, Targets,
+    ANNOTATION, Answer, DuePod, LeaseAsk, PodsPage, Request, Settings, Sync, SyncFact, SyncLease,
+    Targets,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -43,6 +44,7 @@ struct World {
     patches: Vec<(Duration, usize)>,
     lists: usize,
     requests: usize,
+    facts: Vec<SyncFact>,
 }
 
 fn settings(replica: usize) -> Settings {
@@ -73,6 +75,7 @@ impl World {
             patches: Vec::new(),
             lists: 0,
             requests: 0,
+            facts: Vec::new(),
         };
         for replica in 0..replicas {
             world.start(replica);
@@ -192,7 +195,7 @@ impl World {
                 }
             }
             if let Some(sync) = &mut self.replicas[replica] {
-                while sync.next_fact().is_some() {}
+                self.facts.extend(std::iter::from_fn(|| sync.next_fact()));
             }
         }
     }
@@ -439,11 +442,74 @@ fn an_edit_for_which_everything_is_refused_is_late_until_the_right_is_there() {
     let late = status(&world);
     assert!(late.lag_seconds > 60.0, "{late:?}");
     assert_eq!((late.edit_to_annotated.clone(), late.annotated), (Histogram::default(), 0));
+    assert!((20..=30).contains(&late.refused), "no pod counts twice: {late:?}");
     assert!(world.requests - before < 400, "{} requests", world.requests - before);
     world.forbidden.clear();
     world.run(15 * SECOND);
     assert_eq!(world.left(1, edit), 0);
     assert!(status(&world).lag_seconds == 0.0);
+    let said = |fact: &&SyncFact| matches!(fact, SyncFact::Unavailable(_) | SyncFact::Available);
+    let said: Vec<_> = world.facts.iter().filter(said).collect();
+    assert!(matches!(&said[..], [SyncFact::Unavailable(_), SyncFact::Available]), "{said:?}");
+}
+
+#[test]
+fn an_edit_of_what_few_pods_mount_is_late_too_if_all_are_refused() {
+    let mut world = World::new(1, 6, 1);
+    world.run(60 * SECOND);
+    world.forbidden = (0..6).collect();
+    world.edit(1);
+    let edit = world.version;
+    world.run(30 * SECOND);
+    let status = world.replicas[0].as_ref().unwrap().status(world.clock());
+    assert!((status.lag_seconds > 29.0, status.refused) == (true, 2), "{status:?}");
+    world.forbidden.clear();
+    world.run(12 * SECOND);
+    assert_eq!(world.left(1, edit), 0);
+}
+
+#[test]
+fn what_is_refused_keeps_no_later_edit_waiting() {
+    let mut world = World::new(1, 90, 1);
+    world.run(60 * SECOND);
+    world.forbidden = (0..90).filter(|pod| pod % MAPS == 1).collect();
+    world.edit(1);
+    world.run(5 * SECOND);
+    world.edit(2);
+    let (edit, edited) = (world.version, world.now);
+    world.run(8 * SECOND);
+    assert_eq!(world.left(2, edit), 0, "its pods are not protected");
+    assert!(world.patches[0].0 - edited < SECOND, "{:?}", world.patches[0].0 - edited);
+}
+
+/// A policy protects them.
+#[test]
+fn many_protected_pods_leave_no_other_one_out() {
+    let mut world = World::new(1, 90, 1);
+    world.run(60 * SECOND);
+    world.forbidden = (0..90).filter(|pod| pod % 6 == 1).collect();
+    world.edit(1);
+    let edit = world.version;
+    world.run(30 * SECOND);
+    let status = world.replicas[0].as_ref().unwrap().status(world.clock());
+    assert_eq!((world.left(1, edit), status.refused, status.lag_seconds), (15, 15, 0.0));
+}
+
+#[test]
+fn an_object_that_is_deleted_while_all_is_refused_is_not_late() {
+    let mut world = World::new(1, 6, 1);
+    world.run(60 * SECOND);
+    world.forbidden = (0..6).collect();
+    world.edit(1);
+    world.run(5 * SECOND);
+    let state = world.state(1);
+    let deleted = Answer::Event(0, WatchEvent::Deleted(state));
+    for epoch in world.watches[0].clone() {
+        world.on_the_way.push((world.now + MILLI, 0, epoch, deleted.clone()));
+    }
+    world.run(15 * SECOND);
+    let status = world.replicas[0].as_ref().unwrap().status(world.clock());
+    assert!(status.lag_seconds == 0.0, "{status:?}");
 }
 
 #[test]

@@ -115,6 +115,14 @@ impl Edits {
         }
     }
 
+    /// Whether this edit is not done. It may be over: its object was deleted, or has newer content.
+    pub(super) fn is_open(&self, object: &ObjectName, edit: &Edit) -> bool {
+        let is_it = |(of, newest, is): &(ObjectName, Edit, Is)| {
+            of == object && newest == edit && *is == Is::Open
+        };
+        self.edits.iter().any(is_it)
+    }
+
     /// The edits that are not done.
     #[cfg(test)]
     fn open(&self) -> impl Iterator<Item = (&ObjectName, &Edit)> {

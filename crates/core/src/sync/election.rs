@@ -277,6 +277,8 @@ impl Election {
     /// given up.
     pub(super) fn stop(&mut self, now: Moment) {
         let was_sent = self.sent.take().is_some();
+        // What has failed before says nothing of the last request.
+        self.failing = None;
         self.at = now;
         self.role = match std::mem::replace(&mut self.role, Role::Over) {
             Role::Leading { lease, is_in_doubt: false, .. } if !was_sent => {

@@ -88,6 +88,8 @@ pub enum SyncFact {
     Edited(ObjectName, UnixTime),
     /// All pods were annotated for the edits of so many objects, so long after the first of them.
     Done(usize, Counts, Duration),
+    /// So many pods must not be annotated.
+    Refused(u64),
     /// Why edits are not seen, or pods are not annotated.
     Unavailable(Reason),
     /// Edits are seen and pods are annotated again.

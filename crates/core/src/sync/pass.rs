@@ -17,8 +17,8 @@ use crate::pace::Pace;
 const MOST_IN_FLIGHT: usize = 8;
 /// A pod that is refused so often is left to its kubelet.
 const MOST_REFUSALS: u32 = 3;
-/// After so many refusals in a row, all of them are.
-const MOST_REFUSALS_IN_ROW: u32 = 20;
+/// After so many pods in a row that are refused, all of them are.
+const MOST_REFUSED_IN_ROW: u32 = 20;
 
 #[derive(Debug)]
 pub(super) struct Pass {
@@ -28,9 +28,13 @@ pub(super) struct Pass {
     in_flight: usize,
     /// Nothing is sent before: the server refuses everything.
     not_before: Moment,
-    refusals_in_row: u32,
-    /// Everything was refused: pods that were not asked for are due, too.
-    pub(super) is_given_up: bool,
+    /// The pods that were refused since one was annotated.
+    pods_in_row: u32,
+    /// Whether pods were left out, because all before them were refused.
+    has_left_out: bool,
+    /// Whether it repeats one in which everything was refused: then no pod counts as refused once more, or is tried twice.
+    is_repeated: bool,
+    has_refused: bool,
     pub(super) counts: Counts,
 }
 
@@ -63,15 +67,17 @@ pub(super) enum Next {
 }
 
 impl Pass {
-    pub(super) fn new(targets: Targets, now: Moment) -> Self {
+    pub(super) fn new(targets: Targets, now: Moment, is_repeated: bool) -> Self {
         Self {
             targets: Arc::new(targets),
             step: Step::List(None),
             due: VecDeque::new(),
             in_flight: 0,
             not_before: now,
-            refusals_in_row: 0,
-            is_given_up: false,
+            pods_in_row: 0,
+            has_left_out: false,
+            is_repeated,
+            has_refused: false,
             counts: Counts::default(),
         }
     }
@@ -104,6 +110,11 @@ impl Pass {
     /// Whether all pods were read, and all that were due are annotated.
     pub(super) fn is_over(&self) -> bool {
         self.step == Step::Annotate(None) && self.due.is_empty() && self.in_flight == 0
+    }
+
+    /// Whether everything was refused: either the right is missing, or all pods that are due are protected.
+    pub(super) fn is_refused(&self) -> bool {
+        self.has_left_out || (self.has_refused && self.counts.annotated == 0)
     }
 
     pub(super) fn listed(
@@ -146,14 +157,15 @@ impl Pass {
             // That the answer is odd does not undo it.
             Ok(()) | Err(ApiError::Unusable(_)) => {
                 with.succeeded();
-                self.refusals_in_row = 0;
+                self.pods_in_row = 0;
+                *with.refused = None;
                 self.counts.annotated += 1;
             }
             // It has gone.
             Err(ApiError::NotFound(_)) => with.succeeded(),
             // A right is missing, or a policy forbids it for this pod.
             Err(error @ ApiError::Refused(_)) => {
-                Failing::record(with.failing, now, error);
+                Failing::record(with.refused, now, error);
                 self.refused(pod);
             }
             Err(error) => {
@@ -166,17 +178,21 @@ impl Pass {
 
     fn refused(&mut self, mut pod: DuePod) {
         pod.refusals += 1;
-        self.refusals_in_row += 1;
-        if pod.refusals < MOST_REFUSALS {
+        self.has_refused = true;
+        self.pods_in_row += u32::from(pod.refusals == 1);
+        let mut refused = 0;
+        let most = if self.is_repeated { 1 } else { MOST_REFUSALS };
+        if pod.refusals < most {
             self.due.push_back(pod);
         } else {
-            self.counts.refused += 1;
+            refused += 1;
         }
-        if self.refusals_in_row >= MOST_REFUSALS_IN_ROW {
-            self.counts.refused += self.due.drain(..).map(|_| 1).sum::<u64>();
+        if self.pods_in_row >= MOST_REFUSED_IN_ROW {
+            refused += self.due.drain(..).map(|_| 1).sum::<u64>();
             self.step = Step::Annotate(None);
-            self.is_given_up = true;
+            self.has_left_out = true;
         }
+        self.counts.refused += if self.is_repeated { 0 } else { refused };
     }
 
     fn turn(&mut self) {
@@ -205,6 +221,8 @@ pub(super) struct With<'a> {
     /// The waits after refusals.
     pub(super) pace: &'a mut Pace,
     pub(super) failing: &'a mut Option<Failing>,
+    /// A refusal to annotate pods. Only an annotation ends it.
+    pub(super) refused: &'a mut Option<Failing>,
 }
 
 impl With<'_> {
@@ -244,8 +262,9 @@ mod tests {
 
     #[test]
     fn a_missing_right_does_not_hold_up_later_edits() {
-        let mut pass = Pass::new(Targets::new(), Moment::default());
-        let (mut throttle, mut pace, mut failing) = (Throttle::new(1000, 1), Pace::new(1), None);
+        let mut pass = Pass::new(Targets::new(), Moment::default(), false);
+        let (mut throttle, mut pace) = (Throttle::new(1000, 1), Pace::new(1));
+        let (mut failing, mut refused) = (None, None);
         let mut now = Moment(Duration::from_secs(1));
         let due =
             (0..300).map(|n| DuePod { name: n.to_string(), value: "x".to_owned(), refusals: 0 });
@@ -254,7 +273,12 @@ mod tests {
         let mut requests = 0;
         while !pass.is_over() {
             let next = pass.next(now, &mut throttle);
-            let mut with = With { throttle: &mut throttle, pace: &mut pace, failing: &mut failing };
+            let mut with = With {
+                throttle: &mut throttle,
+                pace: &mut pace,
+                failing: &mut failing,
+                refused: &mut refused,
+            };
             match next {
                 Some(Next::List(_)) => {
                     pass.listed(now, Ok(first.take().expect("one page")), &mut with);
@@ -268,20 +292,26 @@ mod tests {
             }
         }
         assert_eq!((requests, pass.counts.refused, pass.counts.annotated), (20, 300, 0));
-        assert!(failing.is_some_and(|failing| failing.problem(now).is_some()));
+        assert!(refused.is_some_and(|failing| failing.problem(now).is_some()));
     }
 
     #[test]
     fn no_more_than_eight_requests_wait_for_an_answer() {
-        let mut pass = Pass::new(Targets::new(), Moment::default());
-        let (mut throttle, mut pace, mut failing) = (Throttle::new(1000, 1), Pace::new(1), None);
+        let mut pass = Pass::new(Targets::new(), Moment::default(), false);
+        let (mut throttle, mut pace) = (Throttle::new(1000, 1), Pace::new(1));
+        let (mut failing, mut refused) = (None, None);
         let due =
             (0..30).map(|n| DuePod { name: n.to_string(), value: "x".to_owned(), refusals: 0 });
         let mut first = Some(PodsPage { due: due.collect(), read: 30, next: None });
         let (mut now, mut waiting) = (Moment(Duration::from_secs(1)), Vec::new());
         while !pass.is_over() {
             let next = pass.next(now, &mut throttle);
-            let mut with = With { throttle: &mut throttle, pace: &mut pace, failing: &mut failing };
+            let mut with = With {
+                throttle: &mut throttle,
+                pace: &mut pace,
+                failing: &mut failing,
+                refused: &mut refused,
+            };
             match (next, pass.next_wakeup(with.throttle)) {
                 (Some(Next::List(_)), _) => {
                     pass.listed(now, Ok(first.take().expect("one page")), &mut with);

@@ -31,6 +31,8 @@ pub(super) struct Work {
     /// When the next pass may begin.
     pass_at: Moment,
     pub(super) pass: Option<Pass>,
+    /// Whether the next pass repeats one in which everything was refused.
+    is_repeated: bool,
     pub(super) has_told: bool,
 }
 
@@ -48,14 +50,15 @@ impl Work {
             waiting: Vec::new(),
             pass_at: now.mono,
             pass: None,
+            is_repeated: false,
             has_told: false,
         }
     }
 
     pub(super) fn add(&mut self, now: Now, object: ObjectName, edit: Edit, late: UnixTime) {
-        if self.waiting.is_empty() {
-            self.pass_at = now.mono.after(JOIN);
-        }
+        let at = now.mono.after(JOIN);
+        // Edits that were refused must not keep this one waiting.
+        self.pass_at = if self.waiting.is_empty() { at } else { at.min(self.pass_at) };
         self.edits.add(object.clone(), edit.clone());
         // An edit that is followed by another one is late since the first.
         let earlier = self.waiting.extract_if(.., |target| target.object == object).next();
@@ -73,20 +76,28 @@ impl Work {
 
     pub(super) fn begin_pass(&mut self, now: Now) {
         let most = self.waiting.len().min(MOST_TARGETS);
-        self.pass = Some(Pass::new(self.waiting.drain(..most).collect(), now.mono));
+        let targets = self.waiting.drain(..most).collect();
+        self.pass = Some(Pass::new(targets, now.mono, std::mem::take(&mut self.is_repeated)));
     }
 
     /// Handles the end of a pass. Returns the edits that are done: also those that were refused, if they are so old that
     /// the kubelets have written them.
     pub(super) fn end_pass(&mut self, now: Now, pass: &Pass) -> Vec<Target> {
-        let is_open = |target: &Target| pass.is_given_up && now.wall.since(target.late_since) < OLD;
+        let is_open = |Target { edit, late_since, .. }: &Target| {
+            let age = now.wall.since(edit.content_at.unwrap_or(*late_since));
+            pass.is_refused() && age < OLD
+        };
         let (open, done) = pass.targets.iter().cloned().partition::<Vec<_>, _>(is_open);
-        for Target { object, edit, late_since } in open {
-            match self.waiting.iter_mut().find(|target| target.object == object) {
-                Some(newer) => newer.late_since = newer.late_since.min(late_since),
-                None => self.waiting.push(Target { object, edit, late_since }),
+        for target in open {
+            if let Some(newer) = self.waiting.iter_mut().find(|it| it.object == target.object) {
+                newer.late_since = newer.late_since.min(target.late_since);
+            } else if self.edits.is_open(&target.object, &target.edit) {
+                if self.waiting.is_empty() {
+                    self.pass_at = now.mono.after(AFTER_REFUSALS);
+                }
+                self.waiting.push(target);
             }
-            self.pass_at = now.mono.after(AFTER_REFUSALS);
+            self.is_repeated = true;
         }
         for Target { object, edit, .. } in &done {
             self.edits.done(object, edit);
