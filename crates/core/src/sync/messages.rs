@@ -88,7 +88,7 @@ pub enum SyncFact {
     Edited(ObjectName, UnixTime),
     /// All pods were annotated for the edits of so many objects, so long after the first of them.
     Done(usize, Counts, Duration),
-    /// So many pods must not be annotated.
+    /// Pods must not be annotated: how many of them.
     Refused(u64),
     /// Why edits are not seen, or pods are not annotated.
     Unavailable(Reason),
