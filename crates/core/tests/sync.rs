@@ -11,7 +11,7 @@ use podnudge_core::reason::Reason;
 use podnudge_core::status::Histogram;
 use podnudge_core::sync::{
     ANNOTATION, Answer, DuePod, LeaseAsk, PodsPage, Request, Settings, Sync, SyncFact, SyncLease,
-    Targets,
+    SyncStatus, Targets,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -102,6 +102,11 @@ impl World {
 
     fn clock(&self) -> Now {
         Now { mono: Moment(self.now), wall: UnixTime(self.now) }
+    }
+
+    /// The status of the first replica.
+    fn status(&self) -> SyncStatus {
+        self.replicas[0].as_ref().expect("it runs").status(self.clock())
     }
 
     fn leader(&self) -> Option<usize> {
@@ -335,10 +340,10 @@ fn pods_whose_change_is_forbidden_count_once_for_each_edit_and_keep_no_other_one
         let edit = world.version;
         for _ in 0..10_000 {
             world.run(5 * MILLI);
-            let status = world.replicas[0].as_ref().expect("it runs").status(world.clock());
+            let status = world.status();
             seen.push(status.refused);
         }
-        let status = world.replicas[0].as_ref().expect("it runs").status(world.clock());
+        let status = world.status();
         assert_eq!((status.refused, status.annotated), (2 * edits, 28 * edits));
         assert_eq!(world.left(1, edit), 2);
     }
@@ -438,8 +443,7 @@ fn an_edit_for_which_everything_is_refused_is_late_until_the_right_is_there() {
     let edit = world.version;
     let before = world.requests;
     world.run(70 * SECOND);
-    let status = |world: &World| world.replicas[0].as_ref().unwrap().status(world.clock());
-    let late = status(&world);
+    let late = world.status();
     assert!(late.lag_seconds > 60.0, "{late:?}");
     assert_eq!((late.edit_to_annotated.clone(), late.annotated), (Histogram::default(), 0));
     assert!((20..=30).contains(&late.refused), "no pod counts twice: {late:?}");
@@ -447,7 +451,7 @@ fn an_edit_for_which_everything_is_refused_is_late_until_the_right_is_there() {
     world.forbidden.clear();
     world.run(15 * SECOND);
     assert_eq!(world.left(1, edit), 0);
-    assert!(status(&world).lag_seconds == 0.0);
+    assert!(world.status().lag_seconds == 0.0);
     let said = |fact: &&SyncFact| matches!(fact, SyncFact::Unavailable(_) | SyncFact::Available);
     let said: Vec<_> = world.facts.iter().filter(said).collect();
     assert!(matches!(&said[..], [SyncFact::Unavailable(_), SyncFact::Available]), "{said:?}");
@@ -461,7 +465,7 @@ fn an_edit_of_what_few_pods_mount_is_late_too_if_all_are_refused() {
     world.edit(1);
     let edit = world.version;
     world.run(30 * SECOND);
-    let status = world.replicas[0].as_ref().unwrap().status(world.clock());
+    let status = world.status();
     assert!((status.lag_seconds > 29.0, status.refused) == (true, 2), "{status:?}");
     world.forbidden.clear();
     world.run(12 * SECOND);
@@ -491,7 +495,7 @@ fn many_protected_pods_leave_no_other_one_out() {
     world.edit(1);
     let edit = world.version;
     world.run(30 * SECOND);
-    let status = world.replicas[0].as_ref().unwrap().status(world.clock());
+    let status = world.status();
     assert_eq!((world.left(1, edit), status.refused, status.lag_seconds), (15, 15, 0.0));
 }
 
@@ -508,7 +512,7 @@ fn an_object_that_is_deleted_while_all_is_refused_is_not_late() {
         world.on_the_way.push((world.now + MILLI, 0, epoch, deleted.clone()));
     }
     world.run(15 * SECOND);
-    let status = world.replicas[0].as_ref().unwrap().status(world.clock());
+    let status = world.status();
     assert!(status.lag_seconds == 0.0, "{status:?}");
 }
 
@@ -520,7 +524,7 @@ fn an_edit_is_left_to_the_kubelets_after_ten_minutes_of_refusals() {
     world.edit(1);
     world.run(700 * SECOND);
     let requests = world.requests;
-    let status = world.replicas[0].as_ref().unwrap().status(world.clock());
+    let status = world.status();
     assert_eq!((status.lag_seconds, status.edit_to_annotated), (0.0, Histogram::default()));
     world.run(60 * SECOND);
     assert!(world.requests - requests < 20, "only its Lease");
