@@ -40,6 +40,11 @@ impl Connections {
         self.order.push_back(self.tasks.spawn(connection));
     }
 
+    /// Whether to accept another connection. Those that were aborted have to end first.
+    pub(super) fn has_room(&self) -> bool {
+        self.tasks.len() < 2 * MAX_CONNECTIONS
+    }
+
     /// Waits until a connection ends, or forever if there is none.
     pub(super) async fn ended(&mut self) {
         match self.tasks.join_next().await {
@@ -149,6 +154,20 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+
+    #[tokio::test]
+    async fn no_connection_is_accepted_before_those_that_were_aborted_have_ended() {
+        let mut connections = Connections::default();
+        // As while a client opens connections faster than podnudge accepts them.
+        for _ in 0..1000 {
+            while connections.has_room() {
+                connections.serve(pending());
+                assert!(connections.order.len() <= MAX_CONNECTIONS);
+            }
+            assert_eq!(connections.tasks.len(), 2 * MAX_CONNECTIONS);
+            connections.ended().await;
+        }
+    }
 
     /// A call of itself for each failure would overflow the stack.
     #[tokio::test(start_paused = true)]

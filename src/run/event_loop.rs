@@ -97,11 +97,11 @@ impl Agent {
                 Some(told) = self.api.next_watched() => self.watch_told(told),
                 Some(()) = self.mounts.changed() => self.handle_event(Event::MountsChanged),
                 Some(request) = requests.recv() => self.answer(request),
-                accepted = listeners.accept() => {
+                () = self.connections.ended() => {}
+                accepted = listeners.accept(), if self.connections.has_room() => {
                     let serves = Serves::Agent(sender.clone(), self.config.agent.reload());
                     self.connections.serve(server::connection(accepted, serves));
                 }
-                () = self.connections.ended() => {}
                 // Each turn of the loop begins with what is due then.
                 () = clock::sleep_until(turn) => {}
             }

@@ -107,10 +107,10 @@ pub async fn sync(
             },
             // A client that has disconnected does not concern the loop.
             Some(reply) = asked.recv() => drop(reply.send(machine.status(clock::now()))),
-            accepted = listeners.accept() => {
+            () = connections.ended() => {}
+            accepted = listeners.accept(), if connections.has_room() => {
                 connections.serve(server::connection(accepted, Serves::Sync(asks.clone())));
             }
-            () = connections.ended() => {}
             () = clock::sleep_until(wakeup) => {}
         }
     }
