@@ -191,6 +191,16 @@ fn a_person_pauses_resumes_and_approves() {
     assert_eq!(code, Some(64));
     assert!(text.contains("--for: must be at most `7days`"), "{text}");
     assert!(scene.send("POST", "/pause?for=1y", "").starts_with("HTTP/1.1 400 "));
+    // A misspelt parameter would make an order for all rules of one for a rule.
+    for wrong in
+        ["/reload?rules=app", "/reload?for=1h", "/pause?Rule=app", "/pause?rule=app&time=1m"]
+    {
+        let answer = scene.send("POST", wrong, "");
+        assert!(
+            answer.starts_with("HTTP/1.1 400 ") && answer.contains("unknown parameter `"),
+            "{answer}"
+        );
+    }
 
     scene.agent.wait_for("paused", 1);
     let (_, text) = ask(&["status"]);

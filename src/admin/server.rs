@@ -326,14 +326,24 @@ async fn carry_out<B>(
     requests: &mpsc::Sender<AdminRequest>,
 ) -> Answer {
     let query = request.uri().query().unwrap_or_default();
-    let given = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name));
-    let order = match order.with_time(given("for=")) {
+    let (mut rule, mut time) = (None, None);
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("rule", name)) => rule = Some(name.to_owned()),
+            Some(("for", given)) if matches!(order, Order::Pause(_)) => time = Some(given),
+            // Without it, the order would be for all rules, or for another time.
+            _ => {
+                let answer = format!("unknown parameter {}\n", shown::literal(pair));
+                return text(StatusCode::BAD_REQUEST, answer);
+            }
+        }
+    }
+    let order = match order.with_time(time) {
         Ok(order) => order,
         Err(Reason { message, .. }) => {
             return text(StatusCode::BAD_REQUEST, format!("`for`: {message}\n"));
         }
     };
-    let rule = given("rule=").map(str::to_owned);
     let shown = shown::literal(rule.as_deref().unwrap_or_default());
     match ask(requests, |reply| AdminRequest::Order { order, rule, reply }).await {
         Some(None) => text(StatusCode::ACCEPTED, order.answer()),
