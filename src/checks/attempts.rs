@@ -123,6 +123,12 @@ impl Attempts {
         Attempt { attempts: self.clone(), digest }
     }
 
+    /// Records that content is read which may be on disk no more: what waits for its checks stays recorded.
+    pub(super) fn begin_look(&self, digest: Digest) -> Attempt {
+        self.update(|entries| entries.running.push(digest));
+        Attempt { attempts: self.clone(), digest }
+    }
+
     /// podnudge was asked to stop: the checks that are running do not count. Does not wait.
     pub(crate) fn close(&self) {
         self.shared.is_closed.store(true, Ordering::SeqCst);
