@@ -66,7 +66,9 @@ pub(super) fn options(matches: &ArgMatches) -> Result<Options, Stop> {
     let text = |name| matches.get_one::<OsString>(name);
     let count = |name, most: u32| value_of(matches, name, |text| number(text, 1, u64::from(most)));
     let count = |name, most| count(name, most).map(|count| u32::try_from(count).unwrap_or(most));
-    let time = |name| value_of(matches, name, |text| bounded_duration(text, Duration::ZERO, DAY));
+    let time_by =
+        |name, parse: fn(&str) -> Result<Duration, Reason>| value_of(matches, name, parse);
+    let time = |name| time_by(name, |text| bounded_duration(text, Duration::ZERO, DAY));
     let min_available =
         text("min-available").map(|_| count("min-available", MOST_REPLICAS)).transpose()?;
     let runs = text("runs").map(|_| count("runs", MOST_RUNS)).transpose()?;
@@ -76,7 +78,7 @@ pub(super) fn options(matches: &ArgMatches) -> Result<Options, Stop> {
         replicas: count("replicas", MOST_REPLICAS)?,
         downtime: time("downtime")?,
         start_time: time("start-time")?,
-        sync_period: time("sync-period")?,
+        sync_period: time_by("sync-period", sync_period)?,
         endpoint_delay: time("endpoint-delay")?,
         restarts: if is_supervised { Restarts::Supervised } else { Restarts::Kubelet },
         min_available,
@@ -87,6 +89,14 @@ pub(super) fn options(matches: &ArgMatches) -> Result<Options, Stop> {
         svg: text("svg").map(PathBuf::from),
         json: matches.get_flag("json"),
     })
+}
+
+/// The period of a kubelet, or 0 if all pods are synchronized at once.
+fn sync_period(text: &str) -> Result<Duration, Reason> {
+    match bounded_duration(text, Duration::ZERO, DAY)? {
+        Duration::ZERO => Ok(Duration::ZERO),
+        _ => bounded_duration(text, Duration::from_secs(1), DAY),
+    }
 }
 
 fn number(text: &str, least: u64, most: u64) -> Result<u64, Reason> {
