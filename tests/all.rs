@@ -38,6 +38,8 @@ mod events;
 #[cfg(feature = "cluster")]
 mod evict;
 mod evidence;
+#[cfg(feature = "compat")]
+mod expand;
 #[cfg(feature = "cluster")]
 mod halts;
 mod host_pid;

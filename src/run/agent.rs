@@ -180,7 +180,13 @@ impl Agent {
             states.push(RuleState::new(rule.clone(), (attempts, preset_check), &config.agent, key));
             let (interrupted, is_record_unreadable) = (left.known, left.is_unreadable);
             let pod = api.pod().uid;
-            let memory = memory.flatten();
+            let mut memory = memory.flatten();
+            // Without its file, the application runs nothing that is remembered.
+            if let (Some(expand), Some(memory)) = (&rule.settings.expand, &mut memory)
+                && !expand.to.exists()
+            {
+                std::mem::take(&mut memory.known);
+            }
             let found = Found { memory, published, interrupted, is_record_unreadable, pod };
             rules.push((policy, found));
         }

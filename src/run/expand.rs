@@ -12,12 +12,12 @@ use podnudge_core::snapshot::Digest;
 /// # Errors
 /// If the file could not be written: then nothing must be sent.
 pub(super) async fn before(rule: &Rule, act: &mut Act) -> Result<(), Reason> {
-    if rule.settings.expand.is_none() || act.extent != Extent::Send {
+    if rule.settings.expand.is_none() || !matches!(act.extent, Extent::Send | Extent::Prepare) {
         return Ok(());
     }
     // A target that started after the commit has read what was written before this.
     act.fresh_after = None;
-    write(rule, act.digest).await
+    if act.extent == Extent::Prepare { Ok(()) } else { write(rule, act.digest).await }
 }
 
 /// Writes the file of a rule with the content of this digest, on a thread of its own.
