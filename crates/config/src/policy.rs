@@ -60,6 +60,7 @@ impl Rule {
             application: ApplicationPolicy {
                 publishes: settings.publish.is_some(),
                 rolls_back: settings.publish.as_ref().is_some_and(|publish| publish.rollback),
+                reads_at_start: settings.expand.is_none(),
                 restarts: self.restart.budget(),
                 on_start: settings.on_start.unwrap_or(OnStart::IfNewer),
             },

@@ -73,7 +73,7 @@ impl Application {
         let reads = if policy.application.publishes {
             Reads::Published(Generations::new(&published, policy.application.rolls_back))
         } else {
-            Reads::Volumes(Volumes::new(policy.application.on_start, found))
+            Reads::Volumes(Volumes::new(&policy.application, found))
         };
         Self {
             reads,

@@ -82,6 +82,9 @@ pub struct ApplicationPolicy {
     pub publishes: bool,
     /// Whether failed publications are rolled back.
     pub rolls_back: bool,
+    /// Whether the application reads the content at its start. It does not if podnudge writes it to a file before the
+    /// action.
+    pub reads_at_start: bool,
     /// Whether the first scan may cause an action.
     pub on_start: OnStart,
     /// The restart budget.

@@ -245,6 +245,7 @@ fn configure(policy: &mut Policy, key: &str, value: &str, place: &str) {
                 Some(Turns { every: duration(every, place), of: of.parse().expect(place) });
         }
         "checks" => policy.intake.has_checks = value == "yes",
+        "expand" => policy.application.reads_at_start = false,
         "publish" => {
             policy.application.publishes = true;
             policy.application.rolls_back = value == "with-rollback";

@@ -13,7 +13,7 @@ use crate::evidence::{Evidence, MAX_STARTUP};
 use crate::fact::Basis;
 use crate::intake::{OnDisk, Source};
 use crate::memory::Memory;
-use crate::policy::OnStart;
+use crate::policy::{ApplicationPolicy, OnStart};
 use crate::snapshot::Digest;
 
 /// Why the start time of the target is inspected.
@@ -39,6 +39,8 @@ enum Question {
 #[derive(Debug)]
 pub(super) struct Volumes {
     on_start: OnStart,
+    /// Whether the application reads them at its start.
+    reads_at_start: bool,
     /// The contents of the state directory at start.
     remembered: Option<Known>,
     /// Content that has not passed its checks in an earlier podnudge.
@@ -56,9 +58,10 @@ pub(super) struct Volumes {
 }
 
 impl Volumes {
-    pub(super) fn new(on_start: OnStart, found: &Found) -> Self {
+    pub(super) fn new(policy: &ApplicationPolicy, found: &Found) -> Self {
         Self {
-            on_start,
+            on_start: policy.on_start,
+            reads_at_start: policy.reads_at_start,
             remembered: found.memory.as_ref().and_then(Memory::known),
             unchecked: found.interrupted.iter().map(|known| known.digest).collect(),
             may_be_unchecked: found.is_record_unreadable,
@@ -117,7 +120,11 @@ impl Volumes {
             // podnudge has never used it: the application may run other content, whatever `on-start` says.
             _ if self.may_be_unchecked => Conclusion::RollOut,
             (_, OnStart::Never | OnStart::IfNewer) if self.unchecked.contains(&disk.digest) => {
-                self.inspect(Question::Unused)
+                if self.reads_at_start {
+                    self.inspect(Question::Unused)
+                } else {
+                    Conclusion::RollOut
+                }
             }
             (_, OnStart::Never) => Conclusion::Baseline(Basis::Never),
             (None, OnStart::Always) => {
@@ -146,7 +153,8 @@ impl Volumes {
     pub(super) fn look_for_evidence(&mut self, disk: Digest, running: &Running) -> Conclusion {
         // The process that has opened nothing may have started after the content was in place, too.
         let is_settled = running.evidence().is_proof() || running.evidence() == Evidence::Unread;
-        if self.is_inspecting() || running.digest() != Some(disk) || is_settled {
+        let is_unknown = running.digest() != Some(disk) || !self.reads_at_start;
+        if self.is_inspecting() || is_unknown || is_settled {
             return Conclusion::Nothing;
         }
         self.inspect(Question::Later)

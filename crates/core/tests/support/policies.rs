@@ -38,6 +38,7 @@ pub(crate) fn policy() -> Policy {
         application: ApplicationPolicy {
             publishes: false,
             rolls_back: false,
+            reads_at_start: true,
             restarts: RestartBudget { most: 3, within: Duration::from_hours(1) },
             on_start: OnStart::IfNewer,
         },
