@@ -278,6 +278,8 @@ fn a_secret_that_would_be_written_to_disk_causes_a_warning() {
         exec \"$@\"";
     for (in_memory, warned_of) in [
         (&[][..], &[][..]),
+        // A Secret below a watched directory.
+        (&["volume/below"], &["config", "work"]),
         (&["volume"], &["config", "work"]),
         (&["volume", "work"], &["config"]),
         (&["volume", "config", "work"], &[]),
@@ -289,6 +291,7 @@ fn a_secret_that_would_be_written_to_disk_causes_a_warning() {
             fs::create_dir(place(name)).unwrap();
             place(name)
         });
+        fs::create_dir(place("volume/below")).unwrap();
         let file = folder.path().join("podnudge.toml");
         let text = format!(
             "[agent]\nlisten = \"off\"\nlog = \"json\"\nwork-dir = \"{work}\"\n[[rule]]\n\
@@ -703,10 +706,10 @@ fn triggered_content_that_works_is_no_longer_quarantined() {
     assert_eq!(place.open(Now::default()).unwrap().good, Some(two));
 
     // An unreadable directory is not treated as empty: an empty one is filled in spite of holds.
-    assert_eq!(place.current(), Ok(Some(two)));
+    assert_eq!(place.repair(), Ok(Some(two)));
     fs::rename(&publish.dir, publish.dir.with_extension("elsewhere")).unwrap();
     fs::write(&publish.dir, "no directory").unwrap();
-    assert!(place.current().is_err());
+    assert!(place.repair().is_err());
 }
 
 #[test]

@@ -245,6 +245,9 @@ fn a_subpath_mount_is_detected() {
     fs::create_dir(&whole).unwrap();
     bind(&scene.kubelet.volume, &whole);
     assert_eq!(mounts::subpath_warning(&whole), None);
+    let link = scene.path("link");
+    symlink(mounted.parent().unwrap(), &link).unwrap();
+    assert!(mounts::subpath_warning(&link.join("a.conf")).is_some(), "through a link");
     for path in [&mounted, &whole] {
         assert!(command("umount").arg(path).status().unwrap().success());
     }

@@ -91,9 +91,11 @@ pub fn kind(path: &Path) -> Option<String> {
 #[must_use]
 pub fn subpath_warning(path: &Path) -> Option<Reason> {
     let mounts = parse(&fs::read("/proc/self/mountinfo").ok()?);
-    let below = mounts.iter().filter(|mount| mount.mount_point.starts_with(path));
-    let mount =
-        containing(path, &mounts).into_iter().chain(below).find(|mount| mount.is_subpath())?;
+    let path = &real(path);
+    let mount = containing(path, &mounts)
+        .into_iter()
+        .chain(below(path, &mounts))
+        .find(|mount| mount.is_subpath())?;
     let mount_point = mount.mount_point.display();
     let message = format!("`{mount_point}` is mounted with subPath, so it never changes");
     Some(Reason::new(message).hint("mount the whole volume at a directory of its own (a volumeMount without subPath), and let the application read the file from there"))
@@ -108,8 +110,7 @@ pub fn are_configmaps(paths: &[PathBuf]) -> bool {
     let mounts = parse(&text);
     paths.iter().all(|path| {
         // A link may lead out of the volume.
-        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
-        is_configmap(path, &mounts) && is_configmap(&real, &mounts)
+        is_configmap(path, &mounts) && is_configmap(&real(path), &mounts)
     })
 }
 
@@ -118,16 +119,28 @@ fn is_configmap(path: &Path, mounts: &[Mount]) -> bool {
     let is_in_one = containing(path, mounts).is_some_and(|mount| {
         mount.root.components().any(|part| part.as_os_str() == "kubernetes.io~configmap")
     });
-    let is_below = |mount: &Mount| mount.mount_point != path && mount.mount_point.starts_with(path);
-    is_in_one && !mounts.iter().any(is_below)
+    is_in_one && below(path, mounts).next().is_none()
 }
 
-/// Whether a path is on the root file system, which no other container can see.
+/// The mounts below a path.
+fn below<'a>(path: &Path, mounts: &'a [Mount]) -> impl Iterator<Item = &'a Mount> {
+    mounts
+        .iter()
+        .filter(move |mount| mount.mount_point != path && mount.mount_point.starts_with(path))
+}
+
+/// The path without links, as the mounts have it.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// Whether a path is on the root file system, which no other container can see, and nothing is mounted below it.
 #[must_use]
 pub fn is_on_root(path: &Path) -> bool {
     let Ok(text) = fs::read("/proc/self/mountinfo") else { return false };
-    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    containing(&real, &parse(&text)).is_some_and(|mount| mount.mount_point == Path::new("/"))
+    let (real, mounts) = (real(path), parse(&text));
+    containing(&real, &mounts).is_some_and(|mount| mount.mount_point == Path::new("/"))
+        && below(&real, &mounts).next().is_none()
 }
 
 /// Whether a path is in the kubelet's directory of a pod's volumes, `…/pods/UID/volumes/kubernetes.io~configmap/NAME`
@@ -189,14 +202,14 @@ fn is_of_kubelet(mount: &Mount) -> bool {
 #[must_use]
 pub fn memory_volume_copied_to_disk<'a>(volumes: &'a [PathBuf], to: &Path) -> Option<&'a Path> {
     let mounts = parse(&fs::read("/proc/self/mountinfo").ok()?);
-    let is_in_memory = |path: &Path| {
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        containing(&path, &mounts).is_some_and(Mount::is_in_memory)
-    };
-    if is_in_memory(to) {
+    let is_in_memory = |path: &Path| containing(path, &mounts).is_some_and(Mount::is_in_memory);
+    if is_in_memory(&real(to)) {
         return None;
     }
-    volumes.iter().map(PathBuf::as_path).find(|volume| is_in_memory(volume))
+    volumes.iter().map(PathBuf::as_path).find(|volume| {
+        let volume = real(volume);
+        is_in_memory(&volume) || below(&volume, &mounts).any(Mount::is_in_memory)
+    })
 }
 
 /// `36 35 98:0 /root /point rw,noatime master:1 - ext3 /dev/root rw`
@@ -237,6 +250,21 @@ fn unescape(field: &[u8]) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// In podnudge's container, a ConfigMap and a Secret below a directory that is watched.
+    #[test]
+    fn what_is_mounted_below_a_directory_belongs_to_it() {
+        let mounts = parse(
+            b"1 0 0:1 / / rw - overlay overlay rw\n\
+              2 1 0:2 / /etc/app/tls ro - tmpfs tmpfs rw\n\
+              3 1 0:3 / /etc/application ro - tmpfs tmpfs rw\n",
+        );
+        let points = |path: &str| -> Vec<PathBuf> {
+            below(Path::new(path), &mounts).map(|mount| mount.mount_point.clone()).collect()
+        };
+        assert_eq!(points("/etc/app"), [Path::new("/etc/app/tls")]);
+        assert_eq!(points("/etc/app/tls").len() + points("/etc/app/conf").len(), 0);
+    }
 
     #[test]
     fn the_kubelet_s_mounts_name_the_container() {
