@@ -149,6 +149,31 @@ fn a_pod_without_processes_left_delays_work_and_ends_nothing() {
     assert_eq!(scene.agent.stop().code(), Some(0));
 }
 
+/// The same when podnudge starts: it has no thread for inotify either, and polls until the next resync.
+#[test]
+fn a_podnudge_that_starts_in_a_pod_without_processes_left_watches_later() {
+    in_namespace!();
+    let mut scene = Pod::with(&[("app.conf", "1")]);
+    let gate = scene.path("gate");
+    assert!(command("mkfifo").arg(&gate).status().unwrap().success());
+    let gate = gate.to_str().unwrap();
+    let mut podnudge = scene.podnudge_by(&["sh", "-c", "read _ <\"$0\"; exec \"$@\"", gate]);
+    podnudge.args(["--resync", "1s", "--poll", "1s", "--on-start", "never"]);
+    let application = scene.application();
+    podnudge.args(["--url", &application.url(), "--watch"]);
+    podnudge.arg(&scene.kubelet.volume);
+    let agent = Agent::spawn(scene.folder.path(), podnudge);
+    let limit = PidsLimit::new(agent.pid());
+    fs::write(gate, "go\n").unwrap();
+    agent.wait_for("no-thread", 1);
+    limit.lift();
+    agent.wait_for("baseline", 1);
+    agent.wait_for("watched-again", 1);
+    assert_eq!(agent.count("polling"), 1);
+    scene.change("2");
+    wait_until("the change is served", || application.reloads() == ["2"]);
+}
+
 /// What waits for a thread then is not waited for.
 #[test]
 fn a_pod_without_processes_left_does_not_delay_the_end() {

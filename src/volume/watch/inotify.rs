@@ -234,11 +234,6 @@ impl State {
         unused
     }
 
-    /// Whether the watch at this path may be dead. Clears that mark.
-    fn take_gone(&mut self, path: &Path) -> bool {
-        self.gone.remove(path)
-    }
-
     /// The volumes that are subscribed to a path, without duplicates.
     fn subscribers(&self, path: &Path) -> Vec<VolumeId> {
         let subscribed = self.subscriptions.get(path).into_iter().flatten();
@@ -256,12 +251,22 @@ impl Watcher {
     /// Starts an inotify instance and its thread, which adds to `hints`.
     ///
     /// # Errors
-    /// If no inotify instance can be created; the reason names the limit.
+    /// If no inotify instance can be created, with the limit as the reason, or no thread.
     pub fn start(hints: Hints) -> Result<Self, Reason> {
         *hints.state() = State::default();
-        let receiver = hints.clone();
-        let inotify = INotifyWatcher::new(move |event| receiver.on_event(event), Config::default())
+        let (receiver, marker) = (hints.clone(), Arc::new(()));
+        let of_thread = Arc::clone(&marker);
+        let on_event = move |event| {
+            let _ = &of_thread;
+            receiver.on_event(event);
+        };
+        let inotify = INotifyWatcher::new(on_event, Config::default())
             .map_err(|error| inotify_reason(&error))?;
+        // notify ignores it if its thread cannot be started. All else, even the end of the watcher, would then panic.
+        if Arc::strong_count(&marker) == 1 {
+            std::mem::forget(inotify);
+            return Err(Reason::new("no thread can be started for inotify"));
+        }
         Ok(Self { inotify, hints, watched: BTreeMap::new() })
     }
 
@@ -287,7 +292,8 @@ impl Watcher {
         }
         let mut synced = Ok(Synced::Unchanged);
         for (path, directory) in &places {
-            let gone = self.hints.state().take_gone(path);
+            // Clears the mark that its watch may be dead.
+            let gone = self.hints.state().gone.remove(path);
             if self.watched.get(path) != Some(&directory.id) {
                 self.remove_conflicting(path, directory.id, volume);
             } else if gone {
