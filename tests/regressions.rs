@@ -585,6 +585,24 @@ fn a_publish_directory_that_was_emptied_is_filled_again() {
     wait_until("the application is in sync again", || podnudge.is_in_sync());
 }
 
+/// Guards: what somebody has removed of a published generation is noticed although the link to it is left.
+#[test]
+fn a_damaged_publish_directory_is_repaired() {
+    let pod = Pod::new("good");
+    let http = format!("http = {{ url = \"{}\" }}\n", pod.application());
+    let podnudge = pod.nudge_by(pod.0.podnudge(), "resync = \"1s\"", &format!("{PUBLISH}{http}"));
+    wait_until("the application is in sync", || podnudge.is_in_sync());
+    let dir = pod.path("config");
+    // As `rm *` does: the names of the link and of the generations begin with dots.
+    fs::remove_file(dir.join("app.conf")).unwrap();
+    podnudge.assert_soon("the link is back", || dir.join("app.conf").exists());
+    assert_eq!(podnudge.agent.count("publication-lost"), 0);
+    fs::remove_dir_all(fs::canonicalize(dir.join("..data")).unwrap()).unwrap();
+    podnudge.assert_soon("published again", || dir.join("app.conf").exists());
+    assert_eq!((podnudge.agent.count("publication-lost"), pod.published().as_str()), (1, "good"));
+    wait_until("the application is in sync again", || podnudge.is_in_sync());
+}
+
 /// Guards: when a roll-back fails, the status gives the cause of that failure and not the error in
 /// the content.
 #[test]

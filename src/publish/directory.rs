@@ -119,6 +119,12 @@ impl Dir {
         Ok(Some((name, UnixTime(changed(&since)))))
     }
 
+    /// Whether the directory of a generation is there.
+    pub(super) fn has(&self, name: &Name) -> bool {
+        let there = statat(&self.0, name.to_string(), AtFlags::SYMLINK_NOFOLLOW);
+        !matches!(there, Err(Errno::NOENT))
+    }
+
     /// All complete generations, the oldest first.
     pub(super) fn generations(&self) -> Result<Vec<Name>, Reason> {
         let names = names(self.fd()).map_err(|error| self.error_reason(error))?;
@@ -184,13 +190,16 @@ impl Dir {
             let data = openat(&self.0, current.to_string(), DIRECTORY, Mode::empty())?;
             let wanted = names(data.as_fd())?;
             let there = names(self.fd())?;
+            let mut has_changed = false;
             for name in wanted.iter().filter(|name| !self.is_key_link(name)) {
                 self.0.replace_link(name, TEMPORARY, &link_target(name))?;
+                has_changed = true;
             }
             for name in there.difference(&wanted).filter(|name| self.is_key_link(name)) {
                 unlinkat(&self.0, name, AtFlags::empty())?;
+                has_changed = true;
             }
-            self.0.sync()
+            if has_changed { self.0.sync() } else { Ok(()) }
         };
         link().map_err(|error| self.error_reason(error))
     }

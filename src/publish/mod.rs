@@ -84,12 +84,12 @@ pub(crate) fn publish(
         .map_or(Publication::Done, |publisher| publisher.publish(digest, full_digest, now))
 }
 
-/// The digest that is published now; `None` if there is none.
+/// The digest that is published now; `None` if there is none. Makes the links to its files anew that are missing.
 ///
 /// # Errors
 /// If it cannot be read.
-pub(crate) fn current(rule: &Rule) -> Result<Option<Digest>, Reason> {
-    publisher(rule).map_or(Ok(None), Publisher::current)
+pub(crate) fn repair(rule: &Rule) -> Result<Option<Digest>, Reason> {
+    publisher(rule).map_or(Ok(None), Publisher::repair)
 }
 
 /// Whether a process has read the current generation since it was published.

@@ -103,13 +103,18 @@ impl Publisher<'_> {
         })
     }
 
-    /// The digest that is published now; `None` if there is none.
+    /// The digest that is published now; `None` if there is none, or its directory is gone. Makes links anew that
+    /// somebody has removed.
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn current(self) -> Result<Option<Digest>, Reason> {
-        let current = Dir::at(&self.publish.dir)?.current()?;
-        Ok(current.map(|(name, _)| name.digest))
+    pub fn repair(self) -> Result<Option<Digest>, Reason> {
+        let dir = Dir::at(&self.publish.dir)?;
+        let Some((name, _)) = dir.current()?.filter(|(name, _)| dir.has(name)) else {
+            return Ok(None);
+        };
+        dir.update_links()?;
+        Ok(Some(name.digest))
     }
 
     /// Whether a process has read a key of the current generation since it was published. `false`
@@ -137,7 +142,8 @@ impl Publisher<'_> {
 
     /// The result of a failure, which may have come before or after the swap.
     fn failed(self, reason: Reason) -> Publication {
-        Publication::Failed(reason, self.current().ok().flatten())
+        let current = Dir::at(&self.publish.dir).and_then(|dir| dir.current()).ok().flatten();
+        Publication::Failed(reason, current.map(|(name, _)| name.digest))
     }
 
     fn try_to_publish(

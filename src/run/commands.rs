@@ -49,7 +49,7 @@ impl Agent {
             Command::RenewWatches => self.watching.distrust(),
             Command::ReadPublished(rule) => self.queue_write(rule, move |config| {
                 // An error needs no event: the next resync reads it again.
-                match publish::current(config) {
+                match publish::repair(config) {
                     Ok(digest) => Done::Event(Event::FoundPublished(rule, digest)),
                     Err(_) => Done::Nothing,
                 }
