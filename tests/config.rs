@@ -215,6 +215,17 @@ fn a_switch_set_to_false_removes_the_setting() {
     for variable in ["PODNUDGE_CHILDREN_NEWER", "PODNUDGE_ALLOW_UNHANDLED", "PODNUDGE_RESTART"] {
         assert_eq!(parse(&by_url, (variable, "false"), ""), parse(&by_url, ("A", ""), ""));
     }
+    // Also a setting of a preset.
+    let off = ("PODNUDGE_CHILDREN_NEWER", "false");
+    for preset in [
+        "[[rule]]\nwatch = \"/a\"\npreset = \"nginx\"\n",
+        "[[rule]]\nwatch = \"/a\"\npreset = \"nginx\"\nverify.children-newer = false\n",
+    ] {
+        let config = ["--config=c.toml"];
+        let with = |variable| parse(&config, variable, preset).unwrap();
+        assert!(!with(off).contains("children-newer"), "{}", with(off));
+        assert!(preset.contains("false") || with(("A", "")).contains("children-newer = true"));
+    }
     let rule = "[[rule]]\nwatch = \"/a\"\n[rule.signal]\nname = \"HUP\"\n";
     let file = format!("{rule}allow-unhandled = true\n[rule.restart]\n");
     let config = ["--config=c.toml"];

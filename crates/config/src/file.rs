@@ -7,7 +7,7 @@ use super::agent::Agent;
 use super::cluster::Cluster;
 use super::define::Section;
 use super::limit;
-use super::overlay::{Override, overlay};
+use super::overlay::{Override, overlay, remove_proofs};
 use super::prelude::*;
 use super::preset::{self, Unresolved};
 use super::problem::{Origin, Problem, Problems, Report};
@@ -92,6 +92,7 @@ pub fn parse_with_zones(
         short::write_out(&mut root, FILE);
         overlay(&mut root, overrides, &report);
         let unresolved = preset::merge(&mut root, &report);
+        remove_proofs(&mut root, overrides);
         let root_place = Place::root(&report);
         let file = settings::read(root_place.clone(), root)?;
         resolve(file, unresolved, &root_place)

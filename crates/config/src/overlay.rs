@@ -30,11 +30,17 @@ impl Override {
         self.flag.is_switch() && self.values == ["false"]
     }
 
+    /// Whether it turns a proof on or off, which presets do, too.
+    fn is_of_proof(&self) -> bool {
+        self.flag.path.iter().any(|key| key == "verify")
+            && matches!(self.flag.definition.form, Form::Bool)
+    }
+
     fn value(&self) -> Value {
         let text = |text: &str| Value::Text(text.to_owned());
         let node = |value| Node { at: self.at.clone(), value };
         match (&self.flag.definition.form, self.values.as_slice()) {
-            (Form::Bool, [_]) => Value::Bool(true),
+            (Form::Bool, [_]) => Value::Bool(!self.is_off()),
             (Form::Table(..), [_]) => Value::Table(BTreeMap::new()),
             (_, [words]) if self.flag.line.is_split => {
                 Value::List(words.split_whitespace().map(text).map(node).collect())
@@ -58,12 +64,21 @@ pub(super) fn overlay(root: &mut Entries, overrides: &[Override], report: &Repor
                 let message = format!("only valid with a single rule, and the file has {rules}");
                 report.problem(at, Reason::new(message).hint("set it in the rule in the file"));
             }
-            None if setting.is_off() => remove(root, &path),
+            // A preset would set it again. It is removed after that.
+            None if setting.is_off() && !setting.is_of_proof() => remove(root, &path),
             None => {
                 let node = Node { at: at.clone(), value: setting.value() };
                 set(report.file, root, &path, node, report);
             }
         }
+    }
+}
+
+/// Removes the proofs that a switch has turned off, once presets have added theirs.
+pub(super) fn remove_proofs(root: &mut Entries, overrides: &[Override]) {
+    for setting in overrides.iter().filter(|setting| setting.is_off() && setting.is_of_proof()) {
+        let path: Vec<&str> = setting.flag.path.iter().map(String::as_str).collect();
+        remove(root, &path);
     }
 }
 
