@@ -116,16 +116,18 @@ impl Attempts {
 
     /// Records that a check of this content begins.
     pub(crate) fn begin(&self, digest: Digest) -> Attempt {
-        self.update(|entries| {
-            entries.keep_only(digest);
-            entries.running.push(digest);
-        });
-        Attempt { attempts: self.clone(), digest }
+        self.begin_reading(digest, true)
     }
 
-    /// Records that content is read which may be on disk no more: what waits for its checks stays recorded.
-    pub(super) fn begin_look(&self, digest: Digest) -> Attempt {
-        self.update(|entries| entries.running.push(digest));
+    /// Records that this content is read, which may be on disk no more unless it is checked: what waits for its checks
+    /// then stays recorded.
+    pub(super) fn begin_reading(&self, digest: Digest, is_checked: bool) -> Attempt {
+        self.update(|entries| {
+            if is_checked {
+                entries.keep_only(digest);
+            }
+            entries.running.push(digest);
+        });
         Attempt { attempts: self.clone(), digest }
     }
 
@@ -170,5 +172,31 @@ impl Attempts {
             known.push(Interrupted { digest: *digest, times });
         }
         self.shared.record.save(&known);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use podnudge_config::{self as config, Overrides};
+
+    /// The certificates of the content before may be read only once newer content is on disk.
+    #[test]
+    fn content_that_waits_stays_recorded_while_the_certificates_of_other_content_are_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = format!(
+            "agent.work-dir = {:?}\n[[rule]]\nwatch = \"/a\"\nsignal.name = \"HUP\"\n[[rule.check]]\nexec = \"true\"\n",
+            folder.path()
+        );
+        let (config, _) =
+            config::parse("c.toml", &text, &Overrides::default(), None).expect("valid");
+        let [before, newer] = [1, 2].map(|n| Digest([n; 32]));
+        let (attempts, _) = Attempts::open(&config.rules[0], &config.agent);
+        attempts.wait(newer);
+        attempts.record();
+        let look = attempts.begin_reading(before, false);
+        drop(look);
+        let (_, left) = Attempts::open(&config.rules[0], &config.agent);
+        assert!(left.known.iter().any(|known| known.digest == newer), "{:?}", left.known);
     }
 }

@@ -114,7 +114,7 @@ pub(crate) fn expiry(
     now: UnixTime,
 ) -> Result<Option<UnixTime>, Checked> {
     // It reads the same certificates as their check.
-    let attempt = attempts.begin_look(expected);
+    let attempt = attempts.begin_reading(expected, false);
     let volumes = rule.settings.watch.iter().map(PathBuf::as_path);
     let expiry = contents::expiry(volumes, &rule.keys, expected, &rule.checks, now);
     drop(attempt);
