@@ -167,6 +167,7 @@ fn a_certificate_is_matched_by_name_or_as_the_only_one_beside_the_key() {
     assert!(rejected(&[("fullchain.pem", &chain)]).contains("is not issued by"));
     // A self-signed certificate as OpenSSL makes it: it is marked as a CA.
     passes(&[("tls.crt", &ca.crt), ("tls.key", &ca.key)]);
+    passes(&[("fullchain.pem", &ca.crt), ("privkey.pem", &ca.key), ("ca.crt", &hidden.crt)]);
     // Two files of one directory, watched separately.
     let folder = tempfile::tempdir().unwrap();
     let paths = ["tls.crt", "tls.key"].map(|name| folder.path().join(name));

@@ -202,7 +202,7 @@ fn check_key_matches(
 }
 
 /// The files that may contain the certificate of a private key: its own; otherwise those with a
-/// matching name; otherwise those in the same directory that are not bundles.
+/// matching name; otherwise those in the same directory that are not bundles, or have its certificate.
 fn candidates<'a>(file: &'a Parsed<'a>, files: &'a [Parsed<'a>]) -> Vec<&'a Parsed<'a>> {
     if !file.certificates.is_empty() {
         return vec![file];
@@ -215,7 +215,15 @@ fn candidates<'a>(file: &'a Parsed<'a>, files: &'a [Parsed<'a>]) -> Vec<&'a Pars
         .clone()
         .filter(|other| stem(&other.path, &["cert", "crt", "certificate"]) == stem_of_key)
         .collect();
-    if named.is_empty() { beside.filter(|other| !other.is_bundle()).collect() } else { named }
+    if !named.is_empty() {
+        return named;
+    }
+    // A certificate that is its own issuer may be alone in what looks like a bundle.
+    let is_of_key = |other: &Parsed<'_>| {
+        let mut of_leaves = other.leaves().iter().map(|leaf| &leaf.value.public_key);
+        of_leaves.any(|of_leaf| file.public_keys.iter().any(|key| key.value == *of_leaf))
+    };
+    beside.filter(|other| !other.is_bundle() || is_of_key(other)).collect()
 }
 
 /// The file name without its extension and a last word for its kind: `server` for `server-key.pem`,
