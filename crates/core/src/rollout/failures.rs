@@ -6,7 +6,8 @@
 //! ended, and otherwise after the steps of `on-failure` (another attempt; a restart within its budget, unless the
 //! application has rejected the content), the digest is quarantined and rolled back where podnudge publishes,
 //! `rollback` is on and another digest is good. Otherwise it is given up: podnudge acts again only if the content
-//! changes or a person triggers it.
+//! changes or a person triggers it. A podnudge that is stopping rolls nothing back: the next one makes another attempt
+//! first.
 //!
 //! A target that is absent is no evidence against the content. podnudge polls for it, and rolls back only if an earlier
 //! attempt has failed, or if a process has read the published files since (`publish/access.rs`).
@@ -97,6 +98,9 @@ impl Rollout {
         if ctx.roll_back_to.is_some() && ctx.may_be_at_fault {
             self.is_suspect = true;
             progress.end(Outcome::RollBack(reason));
+        } else if ctx.rolls_back_later && ctx.may_be_at_fault {
+            // As for content that the application rejects, a restart would not help.
+            self.fail(Failure::Declined, reason, ctx, progress);
         } else if self.has_tripped() {
             // The pod is not Ready again, whatever it was meanwhile.
             progress.effect(Effect::Interrupted);
@@ -138,17 +142,14 @@ impl Rollout {
             || (!escalates && ctx.roll_back_to.is_none());
         let is_last = self.is_restart || self.attempt >= policy.rollout.retry.attempts;
         if repeats && !is_last {
-            progress.effect(Effect::Retried);
-            let at = ctx.now.mono.after(backoff::wait_after(self.attempt, policy.rollout.retry));
-            let at = ctx.next_action.map_or(at, |earliest| at.max(earliest));
-            let wait = at.since(ctx.now.mono);
-            progress.report(self.retrying(failure, reason.clone(), wait, ctx));
-            self.wait(WaitFor::Retry, at, reason);
+            self.retry(failure, reason, ctx, progress);
         } else if escalates && self.may_escalate(ctx) {
             progress.effect(Effect::Retried);
             progress.report(Fact::Escalating(self.digest(), reason.clone()));
             (self.is_restart, self.attempt) = (true, 1);
             self.wait(WaitFor::Restart, ctx.now.mono, reason);
+        } else if ctx.rolls_back_later {
+            self.retry(failure, reason, ctx, progress);
         } else {
             progress.effect(Effect::Failed);
             progress.end(match ctx.roll_back_to {
@@ -156,6 +157,22 @@ impl Rollout {
                 None => Outcome::GaveUp(reason),
             });
         }
+    }
+
+    /// Waits for another attempt. If podnudge is stopping, the next one makes it.
+    fn retry(
+        &mut self,
+        failure: Failure,
+        reason: Reason,
+        ctx: &Context<'_>,
+        progress: &mut Progress,
+    ) {
+        progress.effect(Effect::Retried);
+        let at = ctx.now.mono.after(backoff::wait_after(self.attempt, ctx.policy.rollout.retry));
+        let at = ctx.next_action.map_or(at, |earliest| at.max(earliest));
+        let wait = at.since(ctx.now.mono);
+        progress.report(self.retrying(failure, reason.clone(), wait, ctx));
+        self.wait(WaitFor::Retry, at, reason);
     }
 
     /// Says that an attempt failed, and that another one follows after this wait.

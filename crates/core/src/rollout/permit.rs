@@ -83,7 +83,7 @@ impl Rollout {
     ) -> bool {
         match &ctx.permit {
             Answer::Halted(reason) if waited_for == WaitFor::Slot => {
-                Self::halted_elsewhere(reason, ctx, progress);
+                self.halted_elsewhere(reason, ctx, progress);
             }
             _ if self.is_out_of_budget(waited_for, ctx) => self.out_of_budget(ctx, progress),
             _ => return false,
@@ -94,7 +94,7 @@ impl Rollout {
     /// Waits for a slot, or for the replica's turn.
     pub(super) fn wait_for_others(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
         let (at, reason) = match &ctx.permit {
-            Answer::Halted(reason) => return Self::halted_elsewhere(reason, ctx, progress),
+            Answer::Halted(reason) => return self.halted_elsewhere(reason, ctx, progress),
             // Content that cannot be proven now must not stay until it can, as when the budget is exhausted.
             Answer::Wait(Some(reason)) if self.is_suspect && ctx.can_undo_interruption() => {
                 let message = format!("another attempt waits for a slot: {}", reason.message);
@@ -112,7 +112,10 @@ impl Rollout {
 
     /// The content must not be acted with again: it failed on another replica. What it may have interrupted
     /// here does not get better by waiting, and published content would be read at the next start.
-    fn halted_elsewhere(reason: &Reason, ctx: &Context<'_>, progress: &mut Progress) {
+    fn halted_elsewhere(&mut self, reason: &Reason, ctx: &Context<'_>, progress: &mut Progress) {
+        if ctx.rolls_back_later {
+            return self.wait(WaitFor::Slot, Moment::default(), reason.clone());
+        }
         progress.end(match ctx.roll_back_to {
             Some(_) => Outcome::RollBack(reason.clone()),
             None if ctx.has_interrupted => Outcome::GaveUp(reason.clone()),

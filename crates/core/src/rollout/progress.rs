@@ -67,8 +67,8 @@ pub(crate) struct Context<'a> {
     pub(crate) has_interrupted: bool,
     /// How long the kubelet waits until it starts the target's container again, if that has ended.
     pub(crate) start_delay: Option<StartDelay>,
-    /// Whether podnudge is stopping.
-    pub(crate) is_stopping: bool,
+    /// Whether a rollback is possible and left to the next podnudge, because this one is stopping.
+    pub(crate) rolls_back_later: bool,
     /// Whether this content may have ended the target: no other rule has delivered newer content to
     /// it.
     pub(crate) may_be_at_fault: bool,

@@ -55,11 +55,12 @@ impl Rollout {
         if is_held { at.max(ctx.restart_at) } else { at }
     }
 
-    /// Whether a restart may follow the actions: once per rollout, and within the budget.
+    /// Whether a restart may follow the actions: once per rollout, and within the budget. A stopping podnudge leaves it
+    /// to the next one.
     pub(super) fn may_escalate(&self, ctx: &Context<'_>) -> bool {
         // The rollback of a restart is part of that restart.
         let in_budget = self.is_after_restart() || ctx.restart_at <= ctx.now.mono;
-        !self.is_restart && !ctx.is_stopping && in_budget
+        !self.is_restart && in_budget
     }
 
     /// Handles an exhausted budget. Content that cannot be proven now must not stay published until

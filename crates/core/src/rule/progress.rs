@@ -44,16 +44,18 @@ impl Rule {
     }
 
     pub(super) fn context(&self, now: Now, rollout: &Rollout) -> Context<'_> {
-        let roll_back_to = self.application.roll_back_to(rollout.digest());
+        // Begin no rollback while stopping: podnudge continues unproven rollouts at its next
+        // start.
+        let is_stopping = self.is_stopping();
+        let good = self.application.roll_back_to(rollout.digest());
         Context {
             now,
             policy: &self.policy,
             needs_publish: self.application.needs_publish(rollout.digest()),
             reads_volumes: self.application.reads_volumes(),
             readable_since: self.application.readable_since(rollout.content()),
-            // Begin no rollback while stopping: podnudge continues unproven rollouts at its next
-            // start.
-            roll_back_to: roll_back_to.filter(|_| !self.is_stopping()),
+            roll_back_to: good.filter(|_| !is_stopping),
+            rolls_back_later: is_stopping && good.is_some(),
             next_action: self.application.rate().next_action(&self.policy),
             restart_at: self.application.rate().next_restart(now.mono, &self.policy),
             drain: self.permit.drain(),
@@ -62,7 +64,6 @@ impl Rule {
             may_go_back: self.may_go_back(),
             has_interrupted: self.permit.acted_with() == Some(rollout.digest()),
             start_delay: self.application.rate().last_delay(),
-            is_stopping: self.is_stopping(),
             may_be_at_fault: !self.neighbours.newer,
         }
     }
