@@ -17,6 +17,7 @@ use podnudge_core::jitter::Replica;
 
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot;
+use podnudge_core::status::State;
 use podnudge_core::{Core, Intervals, PermitPolicy, Policy, PolicyVolume, TargetName, Turns};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -229,6 +230,21 @@ fn the_pod_is_not_restarted_with_content_that_was_rejected_meanwhile() {
     rules.commit(RULE, 3);
     rules.run_until(30);
     assert_eq!(rules.did, [(20, "ended")]);
+}
+
+#[test]
+fn the_rollout_ends_if_its_content_goes_back_before_the_pod_is_restarted() {
+    let mut rules = Rules::new(restarting_the_pod(), other_target());
+    rules.run_until(60);
+    rules.commit(OTHER, 2);
+    rules.commit(RULE, 2);
+    rules.run_until(62);
+    rules.commit(RULE, 1);
+    rules.run_until(65);
+    rules.other_has_acted();
+    rules.run_until(80);
+    assert_eq!(rules.did, []);
+    assert_eq!(rules.core.status(rules.now).rules[0].state, State::Idle);
 }
 
 #[test]

@@ -24,13 +24,18 @@ impl Rule {
             rollout.update(disk);
         }
         let needs_rollout = self.needs_rollout(disk.digest);
-        if let Some(candidate) = self.intake.choose(disk, needs_rollout)
-            && candidate.is_scheduled()
+        let candidate = self.intake.choose(disk, needs_rollout);
+        let was_scheduled = candidate.as_ref().is_some_and(Candidate::is_scheduled);
+        let is_other = |one: &Rollout| one.is_waiting() && one.digest() != disk.digest;
+        let waits_in_vain = !needs_rollout
+            && self.application.reads_volumes()
+            && self.rollout.as_ref().is_some_and(is_other);
+        if (was_scheduled || waits_in_vain)
             && self.application.running() == Some(disk.digest)
             && !self.intake.source().is_update_pending(now.mono)
         {
-            // The content went back, but the scan did not report it because a trigger was pending
-            // then.
+            // The content went back, but the scan did not report it, because a trigger was pending then, or an action,
+            // which was not sent.
             let conclusion = self.application.unchanged(now, self.intake.source(), true);
             self.apply_conclusion(now, disk, conclusion, out);
         }
