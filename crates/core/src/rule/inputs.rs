@@ -334,6 +334,10 @@ impl Rule {
             Input::Ended if self.rollout.is_none() => {
                 let acts_elsewhere = self.neighbours.busy.is_some();
                 let is_unexplained = self.application.target_ended(acts_elsewhere);
+                if self.application.reads_volumes() {
+                    // The next podnudge cannot know that the process has ended.
+                    self.saved.known.evidence = self.application.evidence();
+                }
                 self.ended_in_bake();
                 if is_unexplained {
                     self.crashed(now, out);
