@@ -44,8 +44,8 @@ use crate::support::world::{self, EPOCH, Pod, World};
 use podnudge_core::clock::{Moment, UnixTime};
 use podnudge_core::command::Command;
 use podnudge_core::event::{
-    Absence, Acted, Alive, ApiServer, Checked, Event, Expected, PodLook, Proof, Reads, RuleId,
-    SlotState, Standing, VolumeId, Watch,
+    Absence, Acted, Alive, ApiServer, Checked, Event, Expected, Inspection, PodLook, Proof, Reads,
+    RuleId, SlotState, Standing, VolumeId, Watch,
 };
 use podnudge_core::jitter::JitterBy;
 use podnudge_core::jitter::Replica;
@@ -350,6 +350,7 @@ fn happen(world: &mut World, verb: &str, rest: &str, place: &str) {
         "target-ends" => world.tell(Event::Ended(RuleId(0))),
         "application-restarts" => world.application_restarts(),
         "application-touches-its-volume" => world.application.touches = true,
+        "blind" => world.application.inspected = Some(Inspection::Blind),
         "resyncs-hang" | "resyncs-answer" => world.resyncs_hang = verb == "resyncs-hang",
         "slots" => slots(world, rest, place),
         "api-server" => api_server(world, rest, place),

@@ -187,7 +187,10 @@ impl Volumes {
                 Conclusion::Baseline(Basis::TargetIsYounger)
             }
             (Question::Later, _) => Conclusion::Nothing,
-            (Question::Unused, _) | (Question::FirstScan, Inspection::Blind) => Conclusion::RollOut,
+            (Question::Unused, _)
+            | (Question::FirstScan | Question::Remembered, Inspection::Blind) => {
+                Conclusion::RollOut
+            }
             (Question::FirstScan, _) => Conclusion::Baseline(Basis::Unknown),
             (Question::Remembered, Inspection::Running { first, last })
                 if self.remembered.is_some_and(|known| last >= now.moment_of(known.at))

@@ -61,6 +61,8 @@ pub(crate) struct Application {
     pub(crate) checks: Checked,
     /// The start time of the application; `None` if that is unknown.
     pub(crate) started: Option<Moment>,
+    /// What an inspection finds, whatever the start time.
+    pub(crate) inspected: Option<Inspection>,
     /// The content that it read at its last start or reload.
     pub(crate) runs: Option<Digest>,
     /// Whether the answer to a signal (fresh, or sent and read) follows from the world's disk
@@ -281,6 +283,7 @@ impl World {
                 },
                 checks: Checked::Passed,
                 started: Some(Moment(UPTIME - Duration::from_mins(1))),
+                inspected: None,
                 runs: None,
                 is_honest: false,
                 touches: false,
@@ -838,6 +841,9 @@ impl World {
     }
 
     fn inspect(&self) -> Inspection {
+        if let Some(inspected) = self.application.inspected {
+            return inspected;
+        }
         match self.application.started {
             None => Inspection::Unknown,
             Some(_) if matches!(self.application.acts, Acted::Absent(_)) => Inspection::Absent,
