@@ -99,7 +99,8 @@ impl Rule {
     ) {
         let digest = rollout.digest();
         let disk = self.intake.source().digest();
-        if rollout.failed_digest().is_some() || self.is_quarantined() {
+        let leads_back = self.is_quarantined() && self.application.is_known_good(digest);
+        if rollout.failed_digest().is_some() || leads_back {
             self.report(Fact::RolledBack(digest), out);
         } else {
             self.application.succeeded(now.wall);
