@@ -306,6 +306,10 @@ impl Rule {
     pub(crate) fn found_published(&mut self, digest: Option<Digest>, out: &mut VecDeque<Command>) {
         // Ignore it while a publication is in progress.
         if !self.is_busy() && self.application.found_published(digest) {
+            // Without any files the application cannot start: content that failed before is better.
+            if let (None, Some(disk)) = (digest, self.intake.source().digest()) {
+                self.application.verdicts_mut().release(disk);
+            }
             self.report(Fact::PublicationLost(digest), out);
         }
     }

@@ -115,6 +115,8 @@ impl Shelf {
         (self.current, self.good, self.for_start) = (None, None, None);
         self.generations.clear();
         self.bad.clear();
+        // Content that may not work is better than none.
+        self.rolled_back.clear();
     }
 
     /// Whether the published content is the last good content.
