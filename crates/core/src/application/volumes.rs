@@ -126,7 +126,7 @@ impl Volumes {
                     Conclusion::RollOut
                 }
             }
-            (_, OnStart::Never) => Conclusion::Baseline(Basis::Never),
+            (None, OnStart::Never) => Conclusion::Baseline(Basis::Never),
             (None, OnStart::Always) => {
                 self.must_act = true;
                 Conclusion::RollOut
