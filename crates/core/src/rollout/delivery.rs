@@ -15,7 +15,7 @@ impl Rollout {
         progress: &mut Progress,
     ) {
         self.count_as_delivered(progress);
-        self.step = Step::Verifying(Verification::new(ctx.now.mono, false, unproven, ctx.policy));
+        self.verify(Verification::new(ctx.now.mono, false, unproven, ctx.policy));
     }
 
     /// Waits for the proof after a restart of the target, which may take long to start.
@@ -40,7 +40,7 @@ impl Rollout {
     pub(super) fn verify_fresh(&mut self, ctx: &Context<'_>, progress: &mut Progress) {
         progress.effect(Effect::Fresh);
         let unproven = Evidence::ReadAtStart;
-        self.step = Step::Verifying(Verification::new(ctx.now.mono, true, unproven, ctx.policy));
+        self.verify(Verification::new(ctx.now.mono, true, unproven, ctx.policy));
     }
 
     /// The action was sent, as far as others are concerned.
@@ -53,6 +53,14 @@ impl Rollout {
     fn verify_start(&mut self, unproven: Evidence, ctx: &Context<'_>) {
         let mut verification = Verification::new(ctx.now.mono, false, unproven, ctx.policy);
         verification.extend_deadline(ctx.now.mono, ctx.policy);
+        self.verify(verification);
+    }
+
+    /// Waits for the proof by a process that has come. After one that has ended, the wait for the next one goes on.
+    fn verify(&mut self, verification: Verification) {
+        if self.ends.is_none() {
+            self.absent = None;
+        }
         self.step = Step::Verifying(verification);
     }
 }
