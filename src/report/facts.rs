@@ -150,7 +150,7 @@ pub(super) fn line(
                 answer: Some(answer.clone()),
                 ..line("accepted", "the application accepted the action").digest(digest)
             }),
-        Fact::Fresh(digest, names) =>
+        Fact::Fresh(digest, names, _) =>
             (Info, line("fresh", "the target started after the change and has read it already")
                 .digest(digest).target(names)),
         Fact::TargetAbsent(reason) =>

@@ -174,7 +174,7 @@ mod tests {
 
     use super::*;
     use podnudge_core::evidence::Evidence;
-    use podnudge_core::fact::{Attempt, Basis, Occasion};
+    use podnudge_core::fact::{AfterFresh, Attempt, Basis, Occasion};
     use podnudge_core::kubelet::StartDelay;
     use podnudge_core::preflight::{Problem, ProblemKind};
     use podnudge_core::snapshot::{Changes, Digest, Key};
@@ -256,7 +256,7 @@ mod tests {
             Fact::Escalating(one, why()),
             Fact::Held(why(), None),
             Fact::Held(why(), Some(wait)),
-            Fact::Fresh(one, target()),
+            Fact::Fresh(one, target(), AfterFresh::Ends),
             Fact::TargetAbsent(Reason::new("nobody")),
             Fact::Retrying(
                 one,

@@ -32,6 +32,15 @@ pub enum Occasion {
     Unknown,
 }
 
+/// What follows where the target has read the content at its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AfterFresh {
+    /// The end of the rollout: the start is the evidence.
+    Ends,
+    /// The proof of the content.
+    Verifies,
+}
+
 /// Something that happened to a rule and that an operator may want to know.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
@@ -109,7 +118,7 @@ pub enum Fact {
     /// A hold or the restart budget delays the rule, for this long if that is known.
     Held(Reason, Option<Duration>),
     /// The target started after the commit, so it has read the content.
-    Fresh(Digest, Targets),
+    Fresh(Digest, Targets, AfterFresh),
     /// The target does not exist yet.
     TargetAbsent(Reason),
     /// An attempt failed; the next one follows.

@@ -12,7 +12,7 @@ use crate::clock::UnixTime;
 use crate::command::{Command, Extent};
 use crate::event::{Acted, RuleId};
 use crate::evidence::Evidence;
-use crate::fact::{Attempt, Fact};
+use crate::fact::{AfterFresh, Attempt, Fact};
 use crate::snapshot::Digest;
 use crate::status::{Change, ChangedKeys, Outcome, State, StepName};
 use change::begun;
@@ -167,7 +167,10 @@ impl Changed {
             Fact::Draining(digest, _) | Fact::EndingForPod(digest, _) | Fact::Evicted(digest) => {
                 self.of(now, *digest).begin_step(now, StepName::Wait);
             }
-            Fact::Sent(digest, _) | Fact::Accepted(digest, _) | Fact::Restarted(digest, ..) => {
+            Fact::Sent(digest, _)
+            | Fact::Accepted(digest, _)
+            | Fact::Restarted(digest, ..)
+            | Fact::Fresh(digest, _, AfterFresh::Verifies) => {
                 self.of(now, *digest).begin_step(now, StepName::Verify);
             }
             Fact::Escalating(digest, reason) => {
@@ -214,7 +217,7 @@ impl Changed {
     fn ended(&mut self, now: UnixTime, fact: &Fact) {
         let (digest, outcome, evidence, reason) = match fact {
             Fact::Applied(digest, evidence, _) => (digest, Outcome::Applied, *evidence, None),
-            Fact::Fresh(digest, _) => (digest, Outcome::Applied, Evidence::ReadAtStart, None),
+            Fact::Fresh(digest, ..) => (digest, Outcome::Applied, Evidence::ReadAtStart, None),
             Fact::Delivered(digest, evidence, _) => (digest, Outcome::Delivered, *evidence, None),
             Fact::Superseded(digest) => (digest, Outcome::Superseded, Evidence::None, None),
             Fact::Rejected(digest, why) => (digest, Outcome::Rejected, Evidence::None, Some(why)),

@@ -7,7 +7,7 @@ use podnudge_core::clock::{Moment, UnixTime};
 use podnudge_core::command::{Act, Command, Extent};
 use podnudge_core::event::{Absence, Acted, RuleId, Targets, VolumeId};
 use podnudge_core::evidence::Evidence;
-use podnudge_core::fact::{Attempt, Basis, Fact, Occasion};
+use podnudge_core::fact::{AfterFresh, Attempt, Basis, Fact, Occasion};
 use podnudge_core::history::{History, MOST_BYTES, MOST_CHANGES};
 use podnudge_core::reason::Reason;
 use podnudge_core::snapshot::{Changes, Digest, Key};
@@ -143,6 +143,20 @@ fn attempt(number: u32) -> Command {
         restart: false,
         changed: Vec::new(),
     })
+}
+
+#[test]
+fn content_that_was_read_at_the_start_is_applied_with_its_proof() {
+    let mut played = Played::default();
+    played.at(1000).keys_change(1000, &["a"]).command(&publish(2)).command(&attempt(1));
+    played.at(2000).fact(Fact::Fresh(digest(2), targets(""), AfterFresh::Verifies));
+    assert_eq!(played.lines(), ["2 [a] 1000 act, 2000 verify, - in-progress"]);
+    played.at(3000).fact(Fact::TargetAbsent(why()));
+    assert_eq!(played.lines(), ["2 [a] 1000 act, 2000 verify, 3000 wait, - in-progress why"]);
+    played.at(4000).command(&attempt(1));
+    played.at(5000).fact(Fact::Fresh(digest(2), targets(""), AfterFresh::Ends));
+    let end = "3000 wait, 4000 act, 5000 applied why";
+    assert_eq!(played.lines(), [format!("2 [a] 1000 act, 2000 verify, {end}")]);
 }
 
 /// A refusal is reported once only, and podnudge tries again for minutes.

@@ -11,7 +11,7 @@ use crate::clock::{CLOCK_MARGIN, Moment};
 use crate::command::Extent;
 use crate::event::{Absence, Acted, Inspection};
 use crate::evidence::Evidence;
-use crate::fact::Fact;
+use crate::fact::{AfterFresh, Fact};
 use crate::intake::OnDisk;
 use crate::permit::Answer;
 use crate::status::State;
@@ -152,19 +152,22 @@ impl Rollout {
                 self.delivered_by_restart(Evidence::ReadAtStart, ctx, progress);
             }
             Acted::Fresh(targets) => {
-                progress.report(Fact::Fresh(digest, targets));
+                let is_restarted = self.restarted_by_earlier().is_some();
+                // Only verified content can become the last good generation, and what has failed before needs its
+                // proof.
+                let verifies = is_restarted || !ctx.reads_volumes || self.has_failed;
+                let next = if verifies { AfterFresh::Verifies } else { AfterFresh::Ends };
+                progress.report(Fact::Fresh(digest, targets, next));
                 self.count_pod_restart(progress);
-                if self.restarted_by_earlier().is_some() {
+                if is_restarted {
                     // An earlier podnudge has restarted it and could not verify it.
                     self.restart_seen();
                     self.verify_restarted(ctx, progress);
-                } else if ctx.reads_volumes && !self.has_failed {
+                } else if verifies {
+                    self.verify_fresh(ctx, progress);
+                } else {
                     progress
                         .end(Outcome::Applied { is_fresh: true, evidence: Evidence::ReadAtStart });
-                } else {
-                    // Only verified content can become the last good generation, and what has failed before needs
-                    // its proof.
-                    self.verify_fresh(ctx, progress);
                 }
             }
             Acted::Absent(absence) => {

@@ -104,7 +104,8 @@ impl Rule {
             self.report(Fact::RolledBack(digest), out);
         } else {
             self.application.succeeded(now.wall);
-            if !(is_fresh && self.application.reads_volumes() && !rollout.has_tripped()) {
+            // That it was read at the start is reported already.
+            if !is_fresh || rollout.is_verifying() {
                 self.report_success(now, rollout, is_fresh, evidence, out);
             }
         }

@@ -240,7 +240,7 @@ impl Trace {
             }
             Fact::Held(reason, None) => format!("held: {reason}"),
             Fact::Held(reason, Some(wait)) => format!("held for {}: {reason}", time(*wait)),
-            Fact::Fresh(digest, target) => {
+            Fact::Fresh(digest, target, _) => {
                 format!("{} was read at start by {}", self.name(*digest), target.text)
             }
             Fact::TargetAbsent(reason) => format!("target absent: {reason}"),
