@@ -131,6 +131,44 @@ fn without_exactly_one_application_that_handles_the_signal_nothing_is_sent() {
     }
 }
 
+/// podnudge as root with the capability KILL alone, as in the shipped manifests: it may not read the executable and the
+/// system calls of a process with more capabilities, so it knows a wrapper by its name.
+#[test]
+fn with_the_capability_kill_alone_no_wrapper_is_signalled() {
+    in_namespace!();
+    let mut scene = Scene::new();
+    let init = "is an init, which passes SIGHUP on to its child";
+    let as_sh = scene.path("sh");
+    symlink("/bin/bash", &as_sh).unwrap();
+    let as_sh = as_sh.to_str().unwrap();
+    let table: &[(&str, Behaviour, &[&str], &str)] = &[
+        ("none-by-dumb-init", Behaviour::Default, &["dumb-init", "--"], init),
+        ("none-by-trapping", Behaviour::Default, &["bash", "-c", TRAPPING], "a trap for EXIT"),
+        ("none-by-sh", Behaviour::Default, &[as_sh, "-c", TRAPPING], "a trap for EXIT"),
+        ("app-by-dumb-init", Behaviour::Handles, &["dumb-init", "--"], ""),
+        ("app-by-trapping", Behaviour::Handles, &["bash", "-c", TRAPPING], ""),
+    ];
+    let start = |(name, does, wrapper, _): &(&str, Behaviour, &[&str], &str)| {
+        scene.target_by(wrapper, name, *does)
+    };
+    let targets: Vec<Target> = table.iter().map(start).collect();
+    wait_until_old(|| targets.iter().map(Target::pid).collect());
+    let by = ["setpriv", "--bounding-set=-all,+kill", "--inh-caps=-all", "--"];
+    for ((name, _, _, reason), mut target) in table.iter().zip(targets) {
+        let options = ["--signal", "HUP", "--alive-for", "100ms", "--cmdline", name];
+        let agent = scene.nudge_by(scene.podnudge_by(&by), &options);
+        if reason.is_empty() {
+            scene.renew();
+            agent.wait_for("delivered", 1);
+        } else {
+            assert_refused(&mut scene, &agent, &[reason]);
+        }
+        let log = agent.log();
+        assert_eq!(target.signals(), usize::from(reason.is_empty()), "{name}: {log}");
+        assert!(target.is_running(), "{name}: {log}");
+    }
+}
+
 /// A rule without an action gets the preset of the program that the init or the shell has started.
 #[test]
 fn a_program_below_a_wrapper_gets_its_preset() {

@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use super::Identity;
 use super::proc::{self, contains};
 use super::sigwait::{Taker, is_init, taker};
-use super::starter::is_foreign_supervisor;
+use super::starter::{is_foreign_supervisor, runs};
 use super::texts::{parse_mask, parse_name};
 
 /// A process without a handler that is younger than this may still be starting.
@@ -65,7 +65,8 @@ pub(super) fn handling(status: &str, process: Identity, signal: Signal) -> Handl
         Taker::Init => Handling::Init,
         _ if has("SigBlk:") => Handling::Blocked,
         _ if is_young(process) => Handling::Starting,
-        Taker::Nobody if has_exit_trap => Handling::ExitTrap,
+        // bash waits for no signals.
+        _ if has_exit_trap => Handling::ExitTrap,
         Taker::Nobody => Handling::Untaken(effect),
         Taker::Unreadable => Handling::Unreadable(effect),
     }
@@ -81,7 +82,7 @@ fn is_bash_with_exit_trap(pid: i32, caught: u64, signal: Signal) -> bool {
     let never_trapped = [Signal::SIGILL, Signal::SIGSYS, Signal::SIGXCPU, Signal::SIGVTALRM];
     contains(HANDLED_BY_BASH, signal)
         && never_trapped.iter().all(|signal| contains(caught, *signal))
-        && proc::exe(pid).is_some_and(|exe| exe.file_name() == Some("bash".as_ref()))
+        && runs(pid, &["bash", "sh"])
 }
 
 /// Whether the process may still be starting.

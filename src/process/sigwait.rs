@@ -14,7 +14,7 @@ use nix::libc::SYS_rt_sigtimedwait;
 use nix::sys::signal::Signal;
 
 use super::proc::contains;
-use super::texts::parse_mask;
+use super::texts::{parse_mask, parse_name};
 use podnudge_supervise::proc::read_proc_file;
 
 /// A process with a single thread that waits for more signals than this is an init, such as tini: it
@@ -56,12 +56,13 @@ pub(super) fn taker(pid: i32, signal: Signal) -> Taker {
 }
 
 /// Whether a process with handlers is an init nevertheless: dumb-init has a handler for each signal that
-/// it waits for, which never runs.
+/// it waits for, which never runs. Its name is enough, since podnudge may not be able to read what it waits for.
 pub(super) fn is_init(pid: i32, caught: u64, status: &str) -> bool {
     let has_one_thread = || status.lines().any(|line| line == "Threads:\t1");
     caught.count_ones() > MAX_WAITED
         && has_one_thread()
-        && matches!(threads(pid).as_slice(), [only] if only.waits_like_an_init())
+        && (parse_name(status) == "dumb-init"
+            || matches!(threads(pid).as_slice(), [only] if only.waits_like_an_init()))
 }
 
 /// What the threads of a process do about this signal, for a process that does not take it.

@@ -3,6 +3,7 @@
 //!
 //! Reads `/proc`; changes nothing.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use super::proc;
@@ -59,6 +60,17 @@ pub(super) fn programs_below<'a>(root: &Process, table: &'a ProcessTable) -> Vec
         }
     }
     programs
+}
+
+/// Whether a process runs one of these programs, by its executable or its first argument: podnudge may not read the
+/// executable of another uid, or of a process with more capabilities.
+pub(super) fn runs(pid: i32, names: &[&str]) -> bool {
+    let exe = proc::exe(pid);
+    let exe = exe.as_deref().and_then(Path::file_name).and_then(OsStr::to_str);
+    let argument = program(pid, 0);
+    // That of a login shell begins with a hyphen.
+    let argument = argument.as_deref().map(|name| name.trim_start_matches('-'));
+    [exe, argument].into_iter().flatten().any(|name| names.contains(&name))
 }
 
 /// The name of the file that an argument of a process names.
