@@ -639,6 +639,42 @@ fn podnudge_of_another_user_than_the_supervisor_refuses_to_restart() {
     assert!(app.is_running() && app.starts().len() == 1, "{}", agent.log());
 }
 
+/// A restart that was refused ended nothing, so it does not explain the end of the application by the next content.
+#[test]
+fn a_refused_restart_does_not_excuse_content_that_ends_the_application() {
+    in_namespace!();
+    let scene = Scene::new();
+    let user = "exec setpriv --reuid=65532 --regid=65532 --clear-groups sh -c 'exec ./user'";
+    let reload = "trap 'grep -qs bad volume/a.conf && exit 1' HUP";
+    let script = format!("case $0 in ./user) ;; *) {user};; esac; {reload}; {APP}");
+    let app = scene.start("user", &script, &[]);
+    let folder = app.folder.clone();
+    let mut kubelet = Kubelet::new(folder.join("volume"));
+    kubelet.write(&payload(&[("a.conf", "0")]));
+    let config = format!(
+        "[[rule]]\nwatch = \"{}\"\nsettle = \"0s\"\non-start = \"never\"\non-failure = [\"restart\"]\n\
+         retry = {{ attempts = 1 }}\nsignal = \"HUP\"\ntarget.cmdline = \"user\"\n\
+         verify = {{ alive-for = \"1s\", timeout = \"2s\", exec = [\"false\"] }}\n\
+         [agent]\nwork-dir = \"{}\"\n",
+        kubelet.volume.display(),
+        folder.display()
+    );
+    let file = folder.join("podnudge.toml");
+    fs::write(&file, config).unwrap();
+    let mut by = as_user();
+    by.args(["--log", "json", "--listen", "off", "--config", file.to_str().unwrap()]);
+    let agent = Agent::spawn(&folder, by);
+    agent.wait_for("baseline", 1);
+    kubelet.write(&payload(&[("a.conf", "1")]));
+    agent.wait_for("refused", 1);
+    let reason = agent.last("refused", "reason");
+    assert!(reason.contains(&format!("{} (podnudge-init)", app.pid())), "{reason}");
+    kubelet.write(&payload(&[("a.conf", "bad")]));
+    assert_eq!(app.end().0, Some(1), "{}", agent.log());
+    agent.wait_for("tripped", 1);
+    assert_eq!(agent.count("delivered|applied"), 0, "{}", agent.log());
+}
+
 /// nginx with its workers, which takes a new port only at a start.
 #[test]
 fn nginx_below_the_supervisor_is_restarted_and_reloaded() {

@@ -24,9 +24,13 @@ pub(super) async fn restart(
     let targets: Vec<&TargetProcess> = roots_of(targets).collect();
     let identities: Vec<Identity> = replaced.iter().map(|one| one.process.identity).collect();
     // A target below a wrapper ends with it.
-    context.restarts.record(&[roots(targets.iter().copied()), identities.clone()].concat());
+    let ends = [roots(targets.iter().copied()), identities.clone()].concat();
+    context.restarts.record(&ends);
     let ended = terminate(&replaced, rule.restart.grace()).await;
-    let still_runs = ended.map_err(|error| not_sent(&error))?;
+    let still_runs = ended.map_err(|error| {
+        context.restarts.forget(&ends);
+        not_sent(&error)
+    })?;
     let baseline = Baseline {
         processes: Vec::new(),
         replaced: identities,

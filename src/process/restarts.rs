@@ -22,6 +22,16 @@ impl Restarts {
         known.drain(..surplus);
     }
 
+    /// Removes what was recorded last of these processes, of which none was signalled.
+    pub(crate) fn forget(&self, processes: &[Identity]) {
+        let mut known = self.known();
+        for process in processes {
+            if let Some(place) = known.iter().rposition(|one| one == process) {
+                known.remove(place);
+            }
+        }
+    }
+
     /// Whether podnudge has terminated this process.
     pub(crate) fn contains(&self, process: Identity) -> bool {
         self.known().contains(&process)
