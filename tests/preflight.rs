@@ -16,9 +16,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::support::{
-    Agent, Behaviour, Kubelet, MemoryLimit, OTHER_USER, Scene, answering, in_namespace, in_network,
-    is_within, mount, payload, podnudge, podnudge_by, request, requests, respond, tmpfs,
-    wait_until, wait_until_commit_is_past, wait_until_old,
+    Agent, Behaviour, Kubelet, MemoryLimit, OTHER_USER, Running, Scene, answering, command,
+    in_namespace, in_network, is_within, mount, payload, podnudge, podnudge_by, request, requests,
+    respond, tmpfs, wait_until, wait_until_commit_is_past, wait_until_old,
 };
 
 /// A mistake is reported within this time of the start.
@@ -165,6 +165,7 @@ fn mistakes_about_the_target_are_reported_at_the_start() {
     let _running = ["nginx", "java", "caddy", "dnsmasq", "gunicorn", "myapp", "twice", "twice"]
         .map(|name| scene.target(name, Behaviour::Handles));
     let _node = scene.target("node", Behaviour::Default);
+    let _renamed = renamed_nodes(&scene);
     let default = scene.target("default", Behaviour::Default);
     scene.write("left-over", "4000000");
     scene.write("no-pid", "nginx");
@@ -192,6 +193,44 @@ fn mistakes_about_the_target_are_reported_at_the_start() {
         "{}",
         agents.iter().map(Agent::log).collect::<String>()
     );
+}
+
+/// Processes that handle USR1 and have another name than `node`, as Node.js gives its main thread one, and an application
+/// itself and its arguments: one is known by its first argument, one by its executable, and one by a thread.
+fn renamed_nodes(scene: &Scene) -> [Running; 3] {
+    let handle = "trap : USR1; printf \"$1\" >/proc/self/comm; while :; do sleep 1; done";
+    let copy = scene.path("titled/node");
+    fs::create_dir(copy.parent().unwrap()).unwrap();
+    fs::copy("/bin/bash", &copy).unwrap();
+    let named = |name: &str| format!("exec -a {name} \"$0\" -c \"$1\" {name} $2");
+    let python = "import ctypes, signal, threading, time
+name = ctypes.CDLL(None).prctl
+signal.signal(signal.SIGUSR1, lambda *_: None)
+name(15, b'inspected')
+def inspect():
+    name(15, b'SignalInspector')
+    time.sleep(1000)
+threading.Thread(target=inspect, daemon=True).start()
+while True: time.sleep(1)";
+    let start = |program: &Path, name: &str, comm: &str| {
+        let mut bash = command("bash");
+        bash.args(["-c", &named(name)]).arg(program).args([handle, comm]);
+        Running::start(&mut bash)
+    };
+    let running = [
+        start(Path::new("/bin/bash"), "node", "MainThread"),
+        start(&copy, "titled", "titled"),
+        Running::start(command("python3").args(["-c", python])),
+    ];
+    let threads = ["MainThread", "titled", "SignalInspector"];
+    for (process, name) in running.iter().zip(threads) {
+        wait_until(name, || {
+            let tasks = fs::read_dir(format!("/proc/{}/task", process.0.id())).unwrap();
+            let name_of = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).ok();
+            tasks.flatten().filter_map(name_of).any(|comm| comm.trim_end() == name)
+        });
+    }
+    running
 }
 
 #[test]

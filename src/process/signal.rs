@@ -17,7 +17,8 @@ use super::exit_watch::{self, ExitWatch};
 use super::find::TargetProcess;
 use super::handling::{Effect, Handling, handling, is_young};
 use super::proc::{self, contains};
-use super::sigwait::describe_threads;
+use super::sigwait::{describe_threads, has_thread};
+use super::starter::runs;
 use super::texts::parse_mask;
 use super::{Identity, ProcessState, process_state};
 use podnudge_config::SignalAction;
@@ -229,7 +230,7 @@ fn check_handled(chosen: &TargetProcess, signal: Signal) -> Result<(), SendError
     let allow = "allow-unhandled = true sends the signal anyway";
     let seen = || describe_threads(chosen.identity.pid, signal);
     let effect = match handling.ok_or_else(|| gone(chosen))? {
-        Handling::Taken if let Some((runtime, does)) = runtime_handler(&chosen.comm, signal) => {
+        Handling::Taken if let Some((runtime, does)) = runtime_handler(chosen, signal) => {
             let what = format!("process {name} is {runtime}, which {does} on {signal}");
             return Err(SendError::Refused(Reason::new(what).hint(format!(
                 "reload by a URL, such as `/actuator/refresh` of Spring Boot; if the application has a handler of its own for it, {allow}"
@@ -294,16 +295,24 @@ fn check_handled(chosen: &TargetProcess, signal: Signal) -> Result<(), SendError
 
 /// What a language runtime does on a signal for which it has a handler of its own, and the application may
 /// have none.
-fn runtime_handler(comm: &str, signal: Signal) -> Option<(&'static str, &'static str)> {
-    match (comm, signal) {
+fn runtime_handler(chosen: &TargetProcess, signal: Signal) -> Option<(&'static str, &'static str)> {
+    match (chosen.comm.as_str(), signal) {
         // Its other handlers are for its own use: USR2 from outside crashes it (java(1), `-Xrs`).
         ("java", Signal::SIGHUP | Signal::SIGINT | Signal::SIGTERM) => {
             Some(("a Java virtual machine", "shuts down"))
         }
         ("java", _) => Some(("a Java virtual machine", "does not reload")),
-        ("node", Signal::SIGUSR1) => Some(("Node.js", "starts its debugger")),
+        (_, Signal::SIGUSR1) if is_node(chosen.identity.pid) => {
+            Some(("Node.js", "starts its debugger"))
+        }
         _ => None,
     }
+}
+
+/// Whether a process is Node.js. The names of its main thread and its arguments are those that the application sets
+/// (`process.title`), or those of Node.js itself, such as `MainThread`; its thread that waits for USR1 keeps its own.
+fn is_node(pid: i32) -> bool {
+    runs(pid, &["node"]) || has_thread(pid, &["node", "SignalInspector"])
 }
 
 /// Explains EPERM in terms of the pod's spec (kill(2): the same uid, or `CAP_KILL`).

@@ -81,7 +81,13 @@ pub(super) fn describe_threads(pid: i32, signal: Signal) -> String {
     }
 }
 
+/// Whether a thread of the process has one of these names.
+pub(super) fn has_thread(pid: i32, names: &[&str]) -> bool {
+    threads(pid).iter().any(|thread| names.contains(&thread.name.as_str()))
+}
+
 struct Thread {
+    name: String,
     blocked: u64,
     waited: Waited,
 }
@@ -106,6 +112,7 @@ impl Thread {
         let status = fs::read(task.join("status")).unwrap_or_default();
         let status = String::from_utf8_lossy(&status);
         Self {
+            name: parse_name(&status).to_owned(),
             blocked: parse_mask(&status, "SigBlk:").unwrap_or_default(),
             waited: Waited::read(task, process),
         }
