@@ -592,6 +592,41 @@ fn by_the_mount_of_the_volume_the_target_is_the_command_and_not_its_supervisor()
     });
 }
 
+/// An entrypoint starts a helper and executes the supervisor, which so has a child that is older than its command.
+#[test]
+fn a_helper_of_the_entrypoint_is_not_the_command_of_the_supervisor() {
+    in_namespace!();
+    let scene = Scene::new();
+    let folder = scene.path().join("app.d");
+    let volume = folder.join("volume");
+    fs::create_dir_all(&volume).unwrap();
+    let mounted = command("mount").args(["-t", "tmpfs", "tmpfs"]).arg(&volume).status();
+    assert!(mounted.unwrap().success());
+    let mut by = command("unshare");
+    let helper = "mkdir there && mount --bind volume there && umount volume && \
+        { sh -c \"trap 'echo >>helped' HUP; echo >>ready; while :; do sleep 0.05; done\" & } && \
+        until [ -e ready ]; do sleep 0.01; done && exec \"$@\"";
+    by.args(["--mount", "sh", "-c", helper, "sh", env!("CARGO_BIN_EXE_podnudge")]);
+    let app = scene.start_by(by, "app", &format!("trap 'echo >>hups' HUP; {APP}"), &[]);
+    let mut kubelet = Kubelet::new(volume);
+    kubelet.write(&payload(&[("a.conf", "0")]));
+    let mut podnudge = podnudge();
+    podnudge.args(["--log", "json", "--listen", "off", "--on-start", "never", "--settle", "0s"]);
+    podnudge.args(["--signal", "HUP", "--alive-for", "50ms", "--watch"]).arg(&kubelet.volume);
+    let agent = Agent::spawn(&folder, podnudge);
+    agent.wait_for("baseline", 1);
+    kubelet.write(&payload(&[("a.conf", "1")]));
+    agent.wait_for("sent|refused|waiting-for-target", 1);
+    assert_eq!(agent.target("sent"), format!("{} (app)", app.starts()[0]), "{}", agent.log());
+    wait_until("the application gets the signal", || app.lines("hups").len() == 1);
+    assert!(app.lines("helped").is_empty(), "{}", agent.log());
+    let volume = kubelet.volume.clone();
+    drop((agent, app));
+    wait_until("the volume can be unmounted", || {
+        command("umount").arg(&volume).status().unwrap().success()
+    });
+}
+
 /// As pid 1 of a container with its own process namespace: the kernel would discard signals without a
 /// handler, if they were not blocked.
 #[test]

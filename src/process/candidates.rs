@@ -62,12 +62,17 @@ pub(super) fn read(
         let Some(stat) = stat(pid)? else { continue };
         table.parents.insert(pid, stat.parent);
         if is_supervisor(&stat.comm) {
-            supervisors.push(pid);
+            supervisors.push((pid, stat.session));
         } else if is_agent(&stat.comm) && pid != own.pid {
             table.agents.push(pid);
         }
         if !stat.is_dead {
-            alive.push((stat.start_ticks, pid, stat.parent));
+            alive.push(Alive {
+                group_and_session: (stat.group, stat.session),
+                start_ticks: stat.start_ticks,
+                pid,
+                parent: stat.parent,
+            });
         }
         let may_match = match &target.by {
             TargetBy::Process(name) => name.starts_with(&stat.comm),
@@ -84,16 +89,30 @@ pub(super) fn read(
     Ok(table)
 }
 
+/// A process that has not ended.
+struct Alive {
+    group_and_session: (i32, i32),
+    start_ticks: u64,
+    pid: i32,
+    parent: i32,
+}
+
 /// Makes the orphans that `podnudge supervise` has adopted children of its command, as which they began: they
-/// are no targets of their own. The command is its oldest child, since it kills what is left of an earlier one.
-fn adopt(table: &mut ProcessTable, supervisor: i32, alive: &[(u64, i32, i32)]) {
-    let children = || alive.iter().filter(|(_, _, parent)| *parent == supervisor);
-    let Some((_, command, _)) = children().min() else { return };
-    for (_, orphan, _) in children().filter(|(_, pid, _)| pid != command) {
-        table.parents.insert(*orphan, *command);
+/// are no targets of their own. The supervisor starts its command in a process group of its own, and in its own session,
+/// which tells it from what an entrypoint has started before. Of several, the command is the oldest child, since the
+/// supervisor kills what is left of an earlier one.
+fn adopt(table: &mut ProcessTable, (supervisor, session): (i32, i32), alive: &[Alive]) {
+    let children = || alive.iter().filter(|one| one.parent == supervisor);
+    let order = |one: &&Alive| {
+        let is_other = one.group_and_session != (one.pid, session);
+        (is_other, one.start_ticks, one.pid)
+    };
+    let Some(&Alive { pid: command, .. }) = children().min_by_key(order) else { return };
+    for orphan in children().filter(|one| one.pid != command) {
+        table.parents.insert(orphan.pid, command);
         let processes = table.processes.iter_mut();
-        let orphan = processes.filter(|process| process.identity.pid == *orphan);
-        orphan.for_each(|process| process.parent = *command);
+        let orphan = processes.filter(|process| process.identity.pid == orphan.pid);
+        orphan.for_each(|process| process.parent = command);
     }
 }
 

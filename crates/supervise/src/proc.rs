@@ -65,6 +65,10 @@ pub struct ProcessStat {
     pub comm: String,
     /// The pid of the parent; 0 if that is outside of the process namespace.
     pub parent: i32,
+    /// The process group.
+    pub group: i32,
+    /// The session.
+    pub session: i32,
     /// The start time: see [`Identity`](crate::Identity).
     pub start_ticks: u64,
     /// Whether the process is a zombie, or already reaped.
@@ -98,12 +102,16 @@ fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
     let mut fields = rest.split_ascii_whitespace();
     let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
-    let flags: u64 = fields.nth(9 - 5)?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
+    let session = fields.next()?.parse().ok()?;
+    let flags: u64 = fields.nth(9 - 7)?.parse().ok()?;
     let threads: u32 = fields.nth(20 - 10)?.parse().ok()?;
     let start_ticks = fields.nth(22 - 21)?.parse().ok()?;
     Some(ProcessStat {
         comm: String::from_utf8_lossy(text.get(open + 1..close)?).into_owned(),
         parent,
+        group,
+        session,
         start_ticks,
         // The main thread may end before the others, as when another thread calls exec.
         is_dead: matches!(state, "X" | "x") || (state == "Z" && threads <= 1),
@@ -129,10 +137,11 @@ mod tests {
 
     #[test]
     fn a_name_with_brackets_and_spaces_does_not_shift_the_fields() {
-        let line = b"41 (a) S 9 (b) S 7 41 41 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 12345 1 1";
+        let line = b"41 (a) S 9 (b) S 7 41 40 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 12345 1 1";
         let stat = parse_stat(line).expect("it is a stat line");
         assert_eq!(stat.comm, "a) S 9 (b");
-        assert_eq!((stat.parent, stat.start_ticks, stat.is_dead), (7, 12345, false));
+        assert_eq!((stat.parent, stat.group, stat.session), (7, 41, 40));
+        assert_eq!((stat.start_ticks, stat.is_dead), (12345, false));
     }
 
     #[test]
