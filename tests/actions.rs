@@ -5,6 +5,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
+use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::thread;
 
@@ -92,6 +93,37 @@ fn a_restart_by_another_rule_quarantines_no_content() {
     assert_eq!((agent.count("rolling-back"), agent.count("tripped")), (0, 0));
     assert_eq!(application.starts(), 2);
     assert_eq!(pod.text("config/app.conf"), "2");
+}
+
+/// The rules name different processes of one container: the application, and the init above it.
+#[test]
+fn a_restart_of_an_ancestor_by_another_rule_quarantines_no_content() {
+    in_namespace!();
+    let mut pod = start();
+    fs::create_dir(pod.path("config")).unwrap();
+    let mut env = Kubelet::new(pod.path("env"));
+    env.write(&payload(&[("b", "1")]));
+    symlink("/bin/bash", pod.path("app")).unwrap();
+    pod.write("script", "trap 'cat FOLDER/config/..data/* >/dev/null' HUP; trap 'exit 0' TERM; while :; do sleep 0.05; done");
+    let application = pod.supervised("exec tini -- \"$0/app\" -c \"$(cat \"$0/script\")\" \"$0\"");
+    let conf = "name = \"conf\"\npublish = { dir = \"FOLDER/config\" }\ntarget = \"app\"\n\
+                signal = \"HUP\"\nverify = { alive-for = \"1s\" }\n";
+    let other = "[[rule]]\nname = \"env\"\nwatch = [\"FOLDER/env\"]\nsettle = \"200ms\"\n\
+                 on-start = \"never\"\nrestart = { grace = \"5s\" }\ntarget.cmdline = \"^tini .* FOLDER$\"\n\
+                 verify = { alive-for = \"500ms\" }\n";
+    let agent = pod.rule(&format!("{conf}{other}"));
+    wait_until("the first content is applied", || agent.count(ROLLED_OUT) == 1);
+    // Each rule has found its target.
+    pod.roll_out(&agent, "2");
+    env.write(&payload(&[("b", "2")]));
+    agent.wait_for(ROLLED_OUT, 3);
+    pod.change("3");
+    env.write(&payload(&[("b", "3")]));
+    agent.wait_for(ROLLED_OUT, 5);
+    let problems = agent.count("rolling-back|tripped|halted|gave-up");
+    assert_eq!(problems, 0, "{}", agent.log());
+    assert_eq!(application.starts(), 3, "{}", agent.log());
+    assert_eq!(pod.text("config/app.conf"), "3");
 }
 
 /// The application reads its content only when it starts, and exits at once if it is broken.

@@ -133,6 +133,7 @@ fn a_pid_reused_after_selection_is_never_signalled() {
         is_container: false,
         container: String::new(),
         wrappers: Vec::new(),
+        ancestors: Vec::new(),
         pin: Pin::default(),
     };
     let action = SignalAction { name: Signal::SIGHUP, allow_unhandled: true };

@@ -41,6 +41,8 @@ pub(super) async fn restart(
     // The verification detects a process that still runs.
     let text = Supervised::names(&replaced);
     let mut targets = Targets { text, ..process::targets(targets) };
+    // The supervisor ends its command, which may be above the target.
+    targets.names.extend(replaced.iter().map(|one| one.process.comm.clone()));
     if let Some(reason) = still_runs {
         targets.text = format!("{}; {}", targets.text, reason.message);
     }

@@ -6,13 +6,10 @@ use nix::sys::signal::Signal;
 
 use super::Identity;
 use super::find::TargetProcess;
-use super::proc::{self, contains};
+use super::proc::{self, MOST_LEVELS, contains};
 use super::texts::parse_mask;
 use podnudge_config::SignalAction;
 use podnudge_supervise::marks::{REQUEST, is_supervisor};
-
-/// The most processes between a target and its supervisor.
-const MOST_LEVELS: usize = 64;
 
 /// A process that is to be restarted, and its supervisor if it has one.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ use super::config_read::earliest_config_read;
 use super::context::Context;
 use super::pin::Pin;
 use super::prefer::preferred;
-use super::proc;
+use super::proc::{self, MOST_LEVELS};
 use super::select::{self, Process, ProcessTable, Refusal};
 use super::wrapper::{Taker, find_taker};
 use podnudge_config::{Rule, TargetBy};
@@ -32,6 +32,7 @@ use podnudge_core::clock::Moment;
 use podnudge_core::event::Targets;
 use podnudge_core::shown;
 use podnudge_core::status::TargetStatus;
+use podnudge_supervise::marks::is_supervisor;
 
 /// A target process of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +52,9 @@ pub struct TargetProcess {
     /// The processes above it that do not handle the signal, such as an init or a shell: the root of the
     /// matching tree first. Empty if the target is that root.
     pub wrappers: Vec<Self>,
+    /// The processes above it in its container: if podnudge terminates one for another rule, that ends this process,
+    /// too. Empty if another target process is its ancestor.
+    pub ancestors: Vec<Self>,
     /// The pidfd, if it was opened before all this was seen.
     pub pin: Pin,
 }
@@ -59,7 +63,8 @@ impl TargetProcess {
     fn new(process: &Process, is_root: bool) -> Self {
         let container = process.container.clone();
         let alone = Self::alone(process.identity, process.parent, process.comm.clone());
-        Self { is_root, container, ..alone }
+        let ancestors = if is_root { ancestors(process) } else { Vec::new() };
+        Self { is_root, container, ancestors, ..alone }
     }
 
     /// A process of which no more is known, such as one above a target.
@@ -72,6 +77,7 @@ impl TargetProcess {
             is_container: parent == 0,
             container: String::new(),
             wrappers: Vec::new(),
+            ancestors: Vec::new(),
             pin: Pin::default(),
         }
     }
@@ -86,6 +92,24 @@ impl TargetProcess {
     pub(crate) fn root_of_tree(&self) -> &Self {
         self.wrappers.first().unwrap_or(self)
     }
+}
+
+/// The processes above one in its container, but for `podnudge supervise`, which is no target of any rule.
+fn ancestors(process: &Process) -> Vec<TargetProcess> {
+    let (mut above, mut pid) = (Vec::new(), process.parent);
+    for _ in 0..MOST_LEVELS {
+        // Pid 1 is no target either.
+        if pid <= 1 || proc::container(pid).ok().flatten().as_ref() != Some(&process.container) {
+            break;
+        }
+        let Some(stat) = proc::stat(pid).ok().flatten() else { break };
+        let identity = Identity { pid, start_ticks: stat.start_ticks };
+        pid = stat.parent;
+        if !is_supervisor(&stat.comm) {
+            above.push(TargetProcess::alone(identity, pid, stat.comm));
+        }
+    }
+    above
 }
 
 /// Searches all processes for the rule's target: the root of the matching tree, or all matches. For a
@@ -230,14 +254,22 @@ pub(crate) fn names<'a>(targets: impl IntoIterator<Item = &'a TargetProcess>) ->
 }
 
 /// The target's names for the core, which compares the targets of its rules. Another rule may end a
-/// wrapper and so the target.
+/// wrapper or another ancestor, and so the target.
 pub(crate) fn targets<'a>(chosen: impl IntoIterator<Item = &'a TargetProcess> + Clone) -> Targets {
     let text = names(chosen.clone());
     let are_containers = chosen.clone().into_iter().all(|one| one.root_of_tree().is_container);
     let pid = chosen.clone().into_iter().next().map(|target| target.identity.pid);
-    let all = chosen.into_iter().flat_map(|target| std::iter::once(target).chain(&target.wrappers));
-    let names = all.map(|process| process.comm.clone()).collect();
-    Targets { names, pid, text, are_containers }
+    let (mut names, mut ancestors) = (Vec::new(), Vec::new());
+    for target in chosen {
+        names.push(target.comm.clone());
+        names.extend(comms(&target.wrappers));
+        ancestors.extend(comms(&target.ancestors));
+    }
+    Targets { names, ancestors, pid, text, are_containers }
+}
+
+fn comms(processes: &[TargetProcess]) -> impl Iterator<Item = String> {
+    processes.iter().map(|process| process.comm.clone())
 }
 
 /// For messages: the target processes, the setting that they match, and why these ones.

@@ -18,6 +18,9 @@ pub(super) use podnudge_supervise::proc::{
     ProcessStat, all_pids, read_proc_file, read_process_file, stat,
 };
 
+/// The most processes above another one that are looked at.
+pub(super) const MOST_LEVELS: usize = 64;
+
 /// `/proc/PID/status`; `None` if there is no such process.
 pub(super) fn status(pid: i32) -> Result<Option<String>, Reason> {
     Ok(read_process_file(pid, "status")?.map(texts::lossy))

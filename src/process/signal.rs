@@ -358,6 +358,7 @@ mod tests {
             is_container: false,
             container: String::new(),
             wrappers: Vec::new(),
+            ancestors: Vec::new(),
             pin: Pin::default(),
         };
         let ready = Ready { chosen: &chosen, signal: Signal::SIGKILL, handle: Handle::Pid };

@@ -200,6 +200,7 @@ mod tests {
         let problem = || Problem { kind, reason: why() };
         let targets = |text: &str| Targets {
             names: vec!["app".to_owned()],
+            ancestors: Vec::new(),
             pid: Some(41),
             text: text.to_owned(),
             are_containers: false,

@@ -18,9 +18,9 @@ use podnudge_core::snapshot::Digest;
 pub(crate) struct Baseline {
     /// The processes that were acted on and must keep running.
     pub(crate) processes: Vec<Identity>,
-    /// The wrappers of these processes, such as an init: if podnudge terminates one for another rule,
-    /// that ends them, too.
-    pub(crate) wrappers: Vec<Identity>,
+    /// The processes above these, such as an init: if podnudge terminates one for another rule, that ends
+    /// them, too.
+    pub(crate) ancestors: Vec<Identity>,
     /// The processes that were terminated, to be restarted.
     pub(crate) replaced: Vec<Identity>,
     /// When the action was commanded that terminated them: those that replace them started later.
@@ -46,10 +46,10 @@ pub(crate) struct Partial {
 impl Baseline {
     /// For an action on these processes.
     pub(crate) fn of(targets: &[TargetProcess]) -> Self {
-        let wrappers = targets.iter().flat_map(|target| &target.wrappers);
+        let ancestors = targets.iter().flat_map(|target| &target.ancestors);
         Self {
             processes: roots(targets),
-            wrappers: wrappers.map(|wrapper| wrapper.identity).collect(),
+            ancestors: ancestors.map(|ancestor| ancestor.identity).collect(),
             ..Self::default()
         }
     }

@@ -49,8 +49,8 @@ async fn check_once(context: &Context, rule: &Rule, baseline: &mut Baseline) -> 
     if baseline.processes.is_empty() && !baseline.replaced.is_empty() {
         match find(context, rule) {
             Ok(chosen) => {
-                let Baseline { processes, wrappers, .. } = Baseline::of(&chosen);
-                (baseline.processes, baseline.wrappers) = (processes, wrappers);
+                let Baseline { processes, ancestors, .. } = Baseline::of(&chosen);
+                (baseline.processes, baseline.ancestors) = (processes, ancestors);
             }
             Err(Refusal::NotFound(reason)) => return absent(rule, reason),
             Err(refusal) => return pending(refusal.reason()),
@@ -115,7 +115,7 @@ fn check_processes(rule: &Rule, baseline: &Baseline) -> Result<(), Verified> {
 /// new processes take their place.
 fn failed_or_replaced(baseline: &mut Baseline, failed: Verified, context: &Context) -> Verified {
     let is_ours = |process: &Identity| context.restarts.contains(*process);
-    let are_ours = baseline.processes.iter().all(is_ours) || baseline.wrappers.iter().any(is_ours);
+    let are_ours = baseline.processes.iter().all(is_ours) || baseline.ancestors.iter().any(is_ours);
     if !baseline.has_ended() || !are_ours {
         return failed;
     }

@@ -18,7 +18,7 @@ mod verdicts;
 mod volumes;
 
 use crate::clock::{Moment, Now, UnixTime};
-use crate::event::{Found, Inspection, Known};
+use crate::event::{Found, Inspection, Known, Targets};
 use crate::evidence::Evidence;
 use crate::fact::Basis;
 use crate::intake::{OnDisk, Runs, Source};
@@ -48,8 +48,8 @@ pub(crate) struct Application {
     trial: Option<Trial>,
     /// Ends of the target after the last rollout. Only without a rollout and a trial.
     crashes: Option<Crashes>,
-    /// The process names of the last action's targets.
-    target_names: Vec<String>,
+    /// The targets of the last action.
+    targets: Option<Targets>,
     /// When it could first read the rollout's content.
     exposed_at: Option<Moment>,
     /// What it may have read at its start, until that has passed the checks.
@@ -83,7 +83,7 @@ impl Application {
             rate: Rate::default(),
             trial: None,
             crashes: None,
-            target_names: Vec::new(),
+            targets: None,
             exposed_at: None,
             at_start: None,
             verified: None,
@@ -367,16 +367,16 @@ impl Application {
 
 /// The application's processes.
 impl Application {
-    /// The last action had targets with these names.
-    pub(crate) fn found_targets(&mut self, names: &[String]) {
-        names.clone_into(&mut self.target_names);
+    /// The last action had these targets.
+    pub(crate) fn found_targets(&mut self, targets: &Targets) {
+        self.targets = Some(targets.clone());
     }
 
-    /// Whether it may be the same as another one, judged by the names of the processes, once both were found.
+    /// Whether it may be the same as another one, or end with it, judged by the names of the processes, once both were
+    /// found.
     pub(crate) fn may_be(&self, other: &Self) -> bool {
-        let (names, others) = (&self.target_names, &other.target_names);
-        let is_unknown = names.is_empty() || others.is_empty();
-        is_unknown || names.iter().any(|name| others.contains(name))
+        let (Some(own), Some(others)) = (&self.targets, &other.targets) else { return true };
+        own.may_end(others) || others.may_end(own)
     }
 
     /// Records that the application can read the rollout's content from now on.

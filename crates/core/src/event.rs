@@ -353,10 +353,45 @@ pub enum Acted {
 pub struct Targets {
     /// The kernel's name of each process.
     pub names: Vec<String>,
+    /// The names of the processes above them, which end them if another rule restarts one.
+    pub ancestors: Vec<String>,
     /// The pid of the first one.
     pub pid: Option<i32>,
     /// For reports: `41 (nginx), 52 (nginx)`, with remarks.
     pub text: String,
     /// Whether each of them is the main process of a container, which the kubelet starts again when it ends.
     pub are_containers: bool,
+}
+
+impl Targets {
+    /// Whether the end of one of these processes may end one of the others, by their names. That both have an init of
+    /// one name above them says nothing: each container has its own.
+    pub(crate) fn may_end(&self, others: &Self) -> bool {
+        let is_in = |name| others.names.contains(name) || others.ancestors.contains(name);
+        self.names.is_empty() || self.names.iter().any(is_in)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_end_with_those_of_their_names_or_above_them() {
+        let targets = |names: &[&str], ancestors: &[&str]| {
+            let owned = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect();
+            let (names, ancestors) = (owned(names), owned(ancestors));
+            Targets { names, ancestors, pid: None, text: String::new(), are_containers: false }
+        };
+        let app = targets(&["app"], &["sh", "tini"]);
+        for (other, ends, is_ended) in [
+            (targets(&["app"], &[]), true, true),
+            (targets(&["sh"], &["tini"]), true, false),
+            (targets(&["tini"], &[]), true, false),
+            (targets(&["worker"], &["app", "sh", "tini"]), false, true),
+            (targets(&["other"], &["tini"]), false, false),
+        ] {
+            assert_eq!((other.may_end(&app), app.may_end(&other)), (ends, is_ended), "{other:?}");
+        }
+    }
 }

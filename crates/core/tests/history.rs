@@ -442,5 +442,11 @@ fn the_history_of_every_scenario_agrees_with_its_status() {
 }
 
 fn targets(text: &str) -> Targets {
-    Targets { names: Vec::new(), pid: None, text: text.to_owned(), are_containers: false }
+    Targets {
+        names: Vec::new(),
+        ancestors: Vec::new(),
+        pid: None,
+        text: text.to_owned(),
+        are_containers: false,
+    }
 }

@@ -327,7 +327,7 @@ impl Rule {
             Acted::Sent(targets) | Acted::Fresh(targets) | Acted::Restarted(targets),
         ) = &input
         {
-            self.application.found_targets(&targets.names);
+            self.application.found_targets(targets);
             self.application.rate_mut().found_container(targets.are_containers);
         }
         self.application.rate_mut().observe(now.mono, &input);

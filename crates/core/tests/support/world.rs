@@ -921,7 +921,8 @@ impl World {
 pub(crate) fn app(pid: u64) -> Targets {
     let text = format!("{pid} (app)");
     let pid = i32::try_from(pid).ok();
-    Targets { names: vec!["app".to_owned()], pid, text, are_containers: false }
+    let names = vec!["app".to_owned()];
+    Targets { names, ancestors: Vec::new(), pid, text, are_containers: false }
 }
 
 /// Whether a command only prepares an action.

@@ -323,6 +323,7 @@ impl<'a> Replica<'a> {
         let are_containers = self.scenario.restarts == Restarts::Kubelet;
         let targets = || Targets {
             names: vec!["app".to_owned()],
+            ancestors: Vec::new(),
             pid: None,
             text: "app".to_owned(),
             are_containers,
