@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 
 use crate::support::{
     Agent, Behaviour, ROLLED_OUT, Scene, Target, command, in_namespace, payload, podnudge,
-    wait_until,
+    wait_until, write_script,
 };
 
 /// A mounted volume, and a process whose mount namespace lacks it.
@@ -69,4 +69,26 @@ fn a_podnudge_beside_the_application_does_not_make_the_target_ambiguous() {
     }
     assert_eq!(second.count("target-ambiguous|refused|waiting-for-target"), 0);
     assert_eq!((application.signals(), first.count("refused")), (2, 0));
+}
+
+#[test]
+fn a_pidfile_never_names_what_another_podnudge_has_started() {
+    in_namespace!();
+    let (mut scene, _bystander) = start();
+    let program = scene.path("programme");
+    let script = format!(
+        "#!/bin/sh\ncd {}\ntrap 'echo >>hups' HUP\necho $$ >app.pid\nwhile :; do sleep 0.05; done\n",
+        scene.folder.path().display()
+    );
+    write_script(&program, &script);
+    let _first = nudge(&scene, "reloader", &["--exec", program.to_str().unwrap()]);
+    scene.change("2");
+    wait_until("the other podnudge runs its program", || !scene.text("app.pid").is_empty());
+    let by_pidfile = ["--signal", "HUP", "--alive-for", "50ms", "--pidfile", "FOLDER/app.pid"];
+    let second = nudge(&scene, "nudger", &by_pidfile);
+    scene.change("3");
+    second.wait_for("waiting-for-target|sent", 1);
+    let reason = second.last("waiting-for-target", "reason");
+    assert!(reason.starts_with("no process has the pid "), "{reason}");
+    assert_eq!((scene.text("hups").as_str(), second.count("sent")), ("", 0), "{}", second.log());
 }

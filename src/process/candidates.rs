@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::marks::is_agent;
 use super::proc::{
-    ProcessStat, all_pids, arguments, cgroup, container, exe, read_proc_file, read_process_file,
-    stat, uid,
+    MOST_LEVELS, ProcessStat, all_pids, arguments, cgroup, container, exe, read_proc_file,
+    read_process_file, stat, uid,
 };
 use super::select::in_pod::{OwnPod, Pod};
 use super::select::{COMM_LENGTH, Mounts, OwnProcess, Pidfile, Process, ProcessTable, Refusal};
@@ -53,7 +53,7 @@ pub(super) fn read(
     };
     let on_node = own.pod_on_node.as_ref().map(|pod| (pod, node::volumes_of_pod(volumes)));
     let pids = match (pidfile, detail) {
-        (Some(file), Detail::Likely) => vec![file.pid],
+        (Some(file), Detail::Likely) => with_ancestors(file.pid)?,
         _ => all_pids()?,
     };
     let mut table = ProcessTable { own: own.clone(), ..ProcessTable::default() };
@@ -76,6 +76,7 @@ pub(super) fn read(
         }
         let may_match = match &target.by {
             TargetBy::Process(name) => name.starts_with(&stat.comm),
+            TargetBy::Pidfile(_) => pidfile.is_some_and(|file| file.pid == pid),
             _ => true,
         };
         if stat.is_dead || stat.is_kernel_thread || !(may_match || detail == Detail::All) {
@@ -114,6 +115,17 @@ fn adopt(table: &mut ProcessTable, (supervisor, session): (i32, i32), alive: &[A
         let orphan = processes.filter(|process| process.identity.pid == orphan.pid);
         orphan.for_each(|process| process.parent = command);
     }
+}
+
+/// A process and those above it, which show whether a podnudge has started it.
+fn with_ancestors(process: i32) -> Result<Vec<i32>, Reason> {
+    let (mut pids, mut pid) = (vec![process], process);
+    for _ in 0..MOST_LEVELS {
+        let Some(stat) = stat(pid)?.filter(|stat| stat.parent > 0) else { break };
+        pid = stat.parent;
+        pids.push(pid);
+    }
+    Ok(pids)
 }
 
 /// `None` if it has ended meanwhile.
