@@ -12,8 +12,8 @@ use super::progress::Progress;
 use super::restart::restart;
 use super::{http, pod_end, prepare, program, signal, socket};
 use crate::process::{
-    self, Context, Refusal, TargetProcess, age, all_read_config_after, choose_preset, find,
-    find_cached, find_to_restart, inspect, names, remember_container, roots,
+    self, Context, ProcessState, Refusal, TargetProcess, age, all_read_config_after, choose_preset,
+    find, find_cached, find_to_restart, inspect, names, process_state, remember_container, roots,
 };
 use crate::publish;
 use crate::verify::proofs::{self, StateBefore};
@@ -87,8 +87,13 @@ fn check_for_other_targets(
     target: &TargetProcess,
     acted: Acted,
 ) -> Acted {
+    let is_other = |found: &TargetProcess| found.identity != target.identity;
     match find(context, rule) {
-        Ok(found) if found.iter().any(|found| found.identity != target.identity) => {
+        // If the target has ended since, its children may outlive it.
+        Ok(found)
+            if found.iter().any(is_other)
+                && process_state(target.identity) == ProcessState::Running =>
+        {
             let (old, new) = (&target.name, names(&found));
             let reason = format!("the target was process {old}, and now it is {new}");
             Acted::Failed(Reason::new(reason))
