@@ -155,7 +155,7 @@ fn a_podnudge_that_starts_in_a_pod_without_processes_left_watches_later() {
     in_namespace!();
     let mut scene = Pod::with(&[("app.conf", "1")]);
     let gate = scene.path("gate");
-    assert!(command("mkfifo").arg(&gate).status().unwrap().success());
+    mkfifo(&gate, Mode::S_IRWXU).unwrap();
     let gate = gate.to_str().unwrap();
     let mut podnudge = scene.podnudge_by(&["sh", "-c", "read _ <\"$0\"; exec \"$@\"", gate]);
     podnudge.args(["--resync", "1s", "--poll", "1s", "--on-start", "never"]);
