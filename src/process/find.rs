@@ -259,13 +259,14 @@ pub(crate) fn targets<'a>(chosen: impl IntoIterator<Item = &'a TargetProcess> + 
     let text = names(chosen.clone());
     let are_containers = chosen.clone().into_iter().all(|one| one.root_of_tree().is_container);
     let pid = chosen.clone().into_iter().next().map(|target| target.identity.pid);
-    let (mut names, mut ancestors) = (Vec::new(), Vec::new());
+    let (mut names, mut ancestors, mut containers) = (Vec::new(), Vec::new(), Vec::new());
     for target in chosen {
+        containers.push(target.container.clone());
         names.push(target.comm.clone());
         names.extend(comms(&target.wrappers));
         ancestors.extend(comms(&target.ancestors));
     }
-    Targets { names, ancestors, pid, text, are_containers }
+    Targets { names, ancestors, containers, pid, text, are_containers }
 }
 
 fn comms(processes: &[TargetProcess]) -> impl Iterator<Item = String> {

@@ -201,6 +201,7 @@ mod tests {
         let targets = |text: &str| Targets {
             names: vec!["app".to_owned()],
             ancestors: Vec::new(),
+            containers: Vec::new(),
             pid: Some(41),
             text: text.to_owned(),
             are_containers: false,

@@ -353,8 +353,10 @@ pub enum Acted {
 pub struct Targets {
     /// The kernel's name of each process.
     pub names: Vec<String>,
-    /// The names of the processes above them, which end them if another rule restarts one.
+    /// The names of the processes above them in their containers, which end them if another rule restarts one.
     pub ancestors: Vec<String>,
+    /// The ids of their containers.
+    pub containers: Vec<String>,
     /// The pid of the first one.
     pub pid: Option<i32>,
     /// For reports: `41 (nginx), 52 (nginx)`, with remarks.
@@ -364,10 +366,12 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// Whether the end of one of these processes may end one of the others, by their names. That both have an init of
-    /// one name above them says nothing: each container has its own.
+    /// Whether the end of one of these processes may end one of the others. Which process is above another one is judged
+    /// by the names within a container: another container may have an init of the same name.
     pub(crate) fn may_end(&self, others: &Self) -> bool {
-        let is_in = |name| others.names.contains(name) || others.ancestors.contains(name);
+        let are_near = self.containers.iter().any(|id| others.containers.contains(id));
+        let is_above = |name| are_near && others.ancestors.contains(name);
+        let is_in = |name| others.names.contains(name) || is_above(name);
         self.names.is_empty() || self.names.iter().any(is_in)
     }
 }
@@ -378,18 +382,22 @@ mod tests {
 
     #[test]
     fn processes_end_with_those_of_their_names_or_above_them() {
-        let targets = |names: &[&str], ancestors: &[&str]| {
+        let targets = |names: &[&str], ancestors: &[&str], container: &str| {
             let owned = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect();
             let (names, ancestors) = (owned(names), owned(ancestors));
-            Targets { names, ancestors, pid: None, text: String::new(), are_containers: false }
+            let (containers, text) = (vec![container.to_owned()], String::new());
+            Targets { names, ancestors, containers, pid: None, text, are_containers: false }
         };
-        let app = targets(&["app"], &["sh", "tini"]);
+        let app = targets(&["app"], &["sh", "tini"], "1");
         for (other, ends, is_ended) in [
-            (targets(&["app"], &[]), true, true),
-            (targets(&["sh"], &["tini"]), true, false),
-            (targets(&["tini"], &[]), true, false),
-            (targets(&["worker"], &["app", "sh", "tini"]), false, true),
-            (targets(&["other"], &["tini"]), false, false),
+            (targets(&["app"], &[], "1"), true, true),
+            // It may have been restarted since.
+            (targets(&["app"], &[], "2"), true, true),
+            (targets(&["sh"], &["tini"], "1"), true, false),
+            (targets(&["tini"], &[], "1"), true, false),
+            (targets(&["tini"], &[], "2"), false, false),
+            (targets(&["worker"], &["app", "sh", "tini"], "1"), false, true),
+            (targets(&["other"], &["tini"], "1"), false, false),
         ] {
             assert_eq!((other.may_end(&app), app.may_end(&other)), (ends, is_ended), "{other:?}");
         }

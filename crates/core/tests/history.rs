@@ -445,6 +445,7 @@ fn targets(text: &str) -> Targets {
     Targets {
         names: Vec::new(),
         ancestors: Vec::new(),
+        containers: Vec::new(),
         pid: None,
         text: text.to_owned(),
         are_containers: false,

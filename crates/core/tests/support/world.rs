@@ -922,7 +922,8 @@ pub(crate) fn app(pid: u64) -> Targets {
     let text = format!("{pid} (app)");
     let pid = i32::try_from(pid).ok();
     let names = vec!["app".to_owned()];
-    Targets { names, ancestors: Vec::new(), pid, text, are_containers: false }
+    let (ancestors, containers) = (Vec::new(), Vec::new());
+    Targets { names, ancestors, containers, pid, text, are_containers: false }
 }
 
 /// Whether a command only prepares an action.

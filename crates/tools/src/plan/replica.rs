@@ -324,6 +324,7 @@ impl<'a> Replica<'a> {
         let targets = || Targets {
             names: vec!["app".to_owned()],
             ancestors: Vec::new(),
+            containers: Vec::new(),
             pid: None,
             text: "app".to_owned(),
             are_containers,
