@@ -61,7 +61,8 @@ impl Rollout {
             let waited = humantime::format_duration(timeout);
             let message = format!("no target for {waited}: {}", reason.message);
             let reason = Reason { message, ..reason };
-            if (was_read || has_failed_attempt) && can_roll_back && ctx.may_be_at_fault {
+            let is_evident = was_read || has_failed_attempt || self.is_suspect;
+            if is_evident && can_roll_back && ctx.may_be_at_fault {
                 self.is_suspect |= was_read;
                 progress.effect(Effect::Failed);
                 return progress.end(Outcome::RollBack(reason));
@@ -99,8 +100,10 @@ impl Rollout {
             self.is_suspect = true;
             progress.end(Outcome::RollBack(reason));
         } else if ctx.rolls_back_later && ctx.may_be_at_fault {
-            // As for content that the application rejects, a restart would not help.
-            self.fail(Failure::Declined, reason, ctx, progress);
+            // It may have been stopped together with podnudge. The next podnudge waits for the next process, and rolls
+            // back if that ends, too, or if there is none.
+            self.is_suspect = true;
+            self.target_absent(Absence::unread(reason), ctx, progress);
         } else if self.has_tripped() {
             // The pod is not Ready again, whatever it was meanwhile.
             progress.effect(Effect::Interrupted);
