@@ -11,7 +11,7 @@ use tracing::warn;
 
 use super::agent::Done;
 use super::clock;
-use crate::system::threads::Thread;
+use crate::system::threads::{self, Thread};
 
 /// The time between two attempts to start a thread.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -84,7 +84,7 @@ pub(super) async fn thread() -> Thread {
         match Thread::start() {
             Ok(thread) => return thread,
             Err(error) if !is_said => {
-                let hint = "the pod, or the node, has as many processes as it may: see the limit of the kubelet on pids";
+                let hint = threads::WHY_NONE;
                 warn!(event = "no-thread", %error, hint, "cannot start a thread; trying again");
                 is_said = true;
             }

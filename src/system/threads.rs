@@ -13,7 +13,18 @@ use std::thread::Builder;
 
 use tokio::sync::oneshot;
 
+use podnudge_core::reason::Reason;
+
 type Work = Box<dyn FnOnce() + Send>;
+
+/// Why there is no thread, for whoever operates the pod.
+pub(crate) const WHY_NONE: &str =
+    "the pod, or the node, has as many processes as it may: see the limit of the kubelet on pids";
+
+/// Says that there is no thread for something.
+pub(crate) fn none(purpose: &str) -> Reason {
+    Reason::new(format!("no thread can be started for {purpose}")).hint(WHY_NONE)
+}
 
 /// A thread that waits for its work.
 #[derive(Debug)]

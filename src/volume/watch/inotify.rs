@@ -18,6 +18,7 @@ use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{Config, ErrorKind, Event, EventKind, INotifyWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
 
+use crate::system::threads;
 use crate::volume::scan::Directory;
 use podnudge_core::collect;
 use podnudge_core::event::VolumeId;
@@ -260,12 +261,13 @@ impl Watcher {
             let _ = &of_thread;
             receiver.on_event(event);
         };
-        let inotify = INotifyWatcher::new(on_event, Config::default())
-            .map_err(|error| inotify_reason(&error))?;
-        // notify ignores it if its thread cannot be started. All else, even the end of the watcher, would then panic.
+        // notify ignores it if its thread cannot be started: then nothing can be closed, and all else panics.
+        threads::Thread::start().map_err(|_| threads::none("inotify"))?;
+        let inotify = INotifyWatcher::new(on_event, Config::default());
+        let inotify = inotify.map_err(|error| inotify_reason(&error))?;
         if Arc::strong_count(&marker) == 1 {
             std::mem::forget(inotify);
-            return Err(Reason::new("no thread can be started for inotify"));
+            return Err(threads::none("inotify"));
         }
         Ok(Self { inotify, hints, watched: BTreeMap::new() })
     }
