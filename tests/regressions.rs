@@ -588,7 +588,7 @@ fn a_publish_directory_that_was_emptied_is_filled_again() {
 /// Guards: what somebody has removed of a published generation is noticed although the link to it is left.
 #[test]
 fn a_damaged_publish_directory_is_repaired() {
-    let pod = Pod::new("good");
+    let mut pod = Pod::new("good");
     let http = format!("http = {{ url = \"{}\" }}\n", pod.application());
     let podnudge = pod.nudge_by(pod.0.podnudge(), "resync = \"1s\"", &format!("{PUBLISH}{http}"));
     wait_until("the application is in sync", || podnudge.is_in_sync());
@@ -601,6 +601,28 @@ fn a_damaged_publish_directory_is_repaired() {
     podnudge.assert_soon("published again", || dir.join("app.conf").exists());
     assert_eq!((podnudge.agent.count("publication-lost"), pod.published().as_str()), (1, "good"));
     wait_until("the application is in sync again", || podnudge.is_in_sync());
+    // What somebody has put in the place of a link stays, and is said at the next edit.
+    fs::remove_file(dir.join("app.conf")).unwrap();
+    fs::write(dir.join("app.conf"), "foreign").unwrap();
+    pod.change("next");
+    wait_until("it is reported", || {
+        podnudge.agent.log().contains("has an entry `app.conf` that podnudge did not create")
+    });
+    assert_eq!(fs::read_to_string(dir.join("app.conf")).unwrap(), "foreign");
+}
+
+/// Guards: content that was rolled back is not tried again because the link to the good generation is gone.
+#[test]
+fn the_good_generation_takes_the_place_of_a_removed_one() {
+    let mut pod = Pod::new("good");
+    let http = format!("http = {{ url = \"{}\" }}\n", pod.application());
+    let podnudge = pod.nudge_by(pod.0.podnudge(), "resync = \"1s\"", &format!("{PUBLISH}{http}"));
+    wait_until("the application is in sync", || podnudge.is_in_sync());
+    pod.change("broken");
+    podnudge.agent.wait_for("rolled-back", 1);
+    fs::remove_file(pod.path("config").join("..data")).unwrap();
+    podnudge.assert_soon("the good content is back", || pod.published() == "good");
+    assert_eq!(podnudge.agent.count("publishing|publication-lost"), 0, "{}", podnudge.agent.log());
 }
 
 /// Guards: when a roll-back fails, the status gives the cause of that failure and not the error in

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -119,10 +119,13 @@ impl Dir {
         Ok(Some((name, UnixTime(changed(&since)))))
     }
 
-    /// Whether the directory of a generation is there.
-    pub(super) fn has(&self, name: &Name) -> bool {
-        let there = statat(&self.0, name.to_string(), AtFlags::SYMLINK_NOFOLLOW);
-        !matches!(there, Err(Errno::NOENT))
+    /// Whether a generation is there and was not emptied: there would be links without files.
+    pub(super) fn is_kept(&self, name: &Name) -> bool {
+        let data = openat(&self.0, name.to_string(), DIRECTORY, Mode::empty());
+        let has_files = |data: OwnedFd| names(data.as_fd()).is_ok_and(|files| !files.is_empty());
+        let has_links =
+            || names(self.fd()).is_ok_and(|there| there.iter().any(|one| self.is_key_link(one)));
+        data.is_ok_and(|data| has_files(data) || !has_links())
     }
 
     /// All complete generations, the oldest first.
@@ -185,13 +188,24 @@ impl Dir {
 
     /// Creates a link for each name of the current generation, and removes those of other names.
     pub(super) fn update_links(&self) -> Result<(), Reason> {
+        self.link(|_| true)
+    }
+
+    /// Creates the links that are missing. What somebody has put in their places stays.
+    pub(super) fn add_links(&self) -> Result<(), Reason> {
+        let there = names(self.fd()).map_err(|error| self.error_reason(error))?;
+        self.link(|name| !there.contains(name))
+    }
+
+    fn link(&self, may_replace: impl Fn(&OsStr) -> bool) -> Result<(), Reason> {
         let Some((current, _)) = self.current()? else { return Ok(()) };
         let link = || {
             let data = openat(&self.0, current.to_string(), DIRECTORY, Mode::empty())?;
             let wanted = names(data.as_fd())?;
             let there = names(self.fd())?;
             let mut has_changed = false;
-            for name in wanted.iter().filter(|name| !self.is_key_link(name)) {
+            let is_missing = |name: &&OsString| !self.is_key_link(name) && may_replace(name);
+            for name in wanted.iter().filter(is_missing) {
                 self.0.replace_link(name, TEMPORARY, &link_target(name))?;
                 has_changed = true;
             }

@@ -103,16 +103,24 @@ impl Publisher<'_> {
         })
     }
 
-    /// The digest that is published now; `None` if there is none, or its directory is gone. Makes links anew that
-    /// somebody has removed.
+    /// The digest that is published now; `None` if nothing is. Makes links anew that somebody has removed. If the
+    /// current generation is gone, the last good one takes its place.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If it cannot be read, or not be repaired.
     pub fn repair(self) -> Result<Option<Digest>, Reason> {
         let dir = Dir::at(&self.publish.dir)?;
-        let Some((name, _)) = dir.current()?.filter(|(name, _)| dir.has(name)) else {
-            return Ok(None);
-        };
+        let is_whole = |name: &Name| self.digest_of(&dir, name) == Some(name.digest);
+        let current = dir.current()?.map(|(name, _)| name).filter(|name| dir.is_kept(name));
+        if let Some(name) = current {
+            dir.add_links()?;
+            return Ok(Some(name.digest));
+        }
+        let good = load_record(&dir)?.last_good();
+        let generations = dir.generations()?;
+        let good = generations.iter().rev().find(|name| Some(name.digest) == good);
+        let Some(name) = good.filter(|name| is_whole(name)) else { return Ok(None) };
+        dir.set_current(name)?;
         dir.update_links()?;
         Ok(Some(name.digest))
     }
