@@ -41,6 +41,8 @@ pub(super) struct Volumes {
     on_start: OnStart,
     /// Whether the application reads them at its start.
     reads_at_start: bool,
+    /// Otherwise, when podnudge had written the content that the application reads instead.
+    written: Option<Moment>,
     /// The contents of the state directory at start.
     remembered: Option<Known>,
     /// Content that has not passed its checks in an earlier podnudge.
@@ -62,6 +64,7 @@ impl Volumes {
         Self {
             on_start: policy.on_start,
             reads_at_start: policy.reads_at_start,
+            written: None,
             remembered: found.memory.as_ref().and_then(Memory::known),
             unchecked: found.interrupted.iter().map(|known| known.digest).collect(),
             may_be_unchecked: found.is_record_unreadable,
@@ -153,7 +156,8 @@ impl Volumes {
     pub(super) fn look_for_evidence(&mut self, disk: Digest, running: &Running) -> Conclusion {
         // The process that has opened nothing may have started after the content was in place, too.
         let is_settled = running.evidence().is_proof() || running.evidence() == Evidence::Unread;
-        let is_unknown = running.digest() != Some(disk) || !self.reads_at_start;
+        let is_unknown =
+            running.digest() != Some(disk) || (!self.reads_at_start && self.written.is_none());
         if self.is_inspecting() || is_unknown || is_settled {
             return Conclusion::Nothing;
         }
@@ -180,7 +184,7 @@ impl Volumes {
             }
             (Question::Later, Inspection::Running { first, last })
                 if running == Some(disk.digest)
-                    && disk.committed_at.after(CLOCK_MARGIN) < first
+                    && self.written.unwrap_or(disk.committed_at).after(CLOCK_MARGIN) < first
                     && now.mono >= last.after(MAX_STARTUP)
                     && !source.has_gap_before(now.mono) =>
             {
@@ -227,12 +231,14 @@ impl Volumes {
     pub(super) fn delivered(&mut self, until: Moment) {
         self.must_act = false;
         self.read_until = until;
+        self.written = None;
     }
 
     /// The rollout of this digest has succeeded. Returns whether the application runs it for certain: that stays
     /// unknown if a volume was missing or changing during the reload.
     pub(super) fn applied(&mut self, now: Moment, digest: Digest, source: &Source) -> bool {
         self.read_until = now;
+        self.written = (!self.reads_at_start).then_some(now);
         // While a volume is unreadable, another action would give no more certainty.
         let is_readable = source.unreadable().is_none();
         let is_newest = source.digest() == Some(digest);
