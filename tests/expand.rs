@@ -1,5 +1,6 @@
 //! `[rule.expand]` with the real podnudge: the application reads a file that podnudge writes before each action.
 
+use std::cell::Cell;
 use std::fs;
 
 use nix::sys::signal::{Signal, kill};
@@ -52,12 +53,16 @@ fn a_file_that_was_lost_is_written_at_the_next_start() {
     let mut scene = scene();
     let application = scene.application();
     let url = application.url();
-    let settings =
-        format!("{EXPAND}http = {{ url = \"{url}\" }}\n[agent]\nstate-dir = \"FOLDER/state\"");
+    let never = Cell::new(false);
+    let settings = || {
+        let on_start = if never.get() { "on-start = \"never\"\n" } else { "" };
+        let agent = "[agent]\nstate-dir = \"FOLDER/state\"";
+        format!("{EXPAND}{on_start}http = {{ url = \"{url}\" }}\n{agent}")
+    };
     let mut reloads = 0;
     let mut run = |scene: &Scene, reloads_again: bool| {
         reloads += usize::from(reloads_again);
-        let agent = scene.rule(&settings);
+        let agent = scene.rule(&settings());
         wait_until("the application runs the content", || {
             application.reloads().len() == reloads
                 && agent.get("/status").contains("\"in_sync\": \"yes\"")
@@ -69,6 +74,9 @@ fn a_file_that_was_lost_is_written_at_the_next_start() {
     // What podnudge remembers is enough while the file is there.
     assert_eq!(run(&scene, false), "one");
     fs::remove_file(scene.path("expanded/app.conf")).unwrap();
+    assert_eq!(run(&scene, true), "one");
+    fs::remove_file(scene.path("expanded/app.conf")).unwrap();
+    never.set(true);
     assert_eq!(run(&scene, true), "one");
     scene.kubelet.write(&payload(&[("app.conf", "two")]));
     assert_eq!(run(&scene, true), "two");

@@ -32,6 +32,7 @@ use podnudge_config::{self as config, Config, Rule};
 use podnudge_core::clock::Moment;
 use podnudge_core::command::Act;
 use podnudge_core::event::{Acted, Checked, Event, Found, Published, RuleId, Verified, VolumeId};
+use podnudge_core::evidence::Evidence;
 use podnudge_core::jitter::Replica;
 use podnudge_core::preflight::Problem;
 use podnudge_core::reason::Reason;
@@ -181,11 +182,12 @@ impl Agent {
             let (interrupted, is_record_unreadable) = (left.known, left.is_unreadable);
             let pod = api.pod().uid;
             let mut memory = memory.flatten();
-            // Without its file, the application runs nothing that is remembered.
+            // Without its file, the application runs nothing that is remembered, and nothing has begun.
             if let (Some(expand), Some(memory)) = (&rule.settings.expand, &mut memory)
                 && !expand.to.exists()
             {
-                std::mem::take(&mut memory.known);
+                (memory.known.running, memory.known.evidence) = (None, Evidence::None);
+                memory.rollout = None;
             }
             let found = Found { memory, published, interrupted, is_record_unreadable, pod };
             rules.push((policy, found));
