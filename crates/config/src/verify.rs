@@ -268,7 +268,7 @@ impl VerifySettings {
         if !has_process && !actions.is_empty() && (!may_end_it || evicts) {
             refuse_without(place, "alive-for", "a signal or a restart");
         }
-        if !actions.is_empty() && !rule.has("signal") {
+        if self.children_newer == Some(true) && !actions.is_empty() && !rule.has("signal") {
             refuse_without(place, "children-newer", "a signal");
         }
         let by_http = self.http.clone().map(|url| self.by_http(place, &url));
