@@ -89,10 +89,11 @@ fn check_for_other_targets(
 ) -> Acted {
     let is_other = |found: &TargetProcess| found.identity != target.identity;
     match find(context, rule) {
-        // If the target has ended since, its children may outlive it.
+        // If a signal has ended the target since, its children may outlive it.
         Ok(found)
             if found.iter().any(is_other)
-                && process_state(target.identity) == ProcessState::Running =>
+                && (process_state(target.identity) == ProcessState::Running
+                    || !rule.actions.iter().any(Action::needs_process)) =>
         {
             let (old, new) = (&target.name, names(&found));
             let reason = format!("the target was process {old}, and now it is {new}");
