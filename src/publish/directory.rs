@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -119,13 +119,10 @@ impl Dir {
         Ok(Some((name, UnixTime(changed(&since)))))
     }
 
-    /// Whether a generation is there and was not emptied: there would be links without files.
-    pub(super) fn is_kept(&self, name: &Name) -> bool {
-        let data = openat(&self.0, name.to_string(), DIRECTORY, Mode::empty());
-        let has_files = |data: OwnedFd| names(data.as_fd()).is_ok_and(|files| !files.is_empty());
-        let has_links =
-            || names(self.fd()).is_ok_and(|there| there.iter().any(|one| self.is_key_link(one)));
-        data.is_ok_and(|data| has_files(data) || !has_links())
+    /// Whether the directory of a generation is there.
+    pub(super) fn has(&self, name: &Name) -> bool {
+        let there = statat(&self.0, name.to_string(), AtFlags::SYMLINK_NOFOLLOW);
+        !matches!(there, Err(Errno::NOENT))
     }
 
     /// All complete generations, the oldest first.

@@ -110,16 +110,15 @@ impl Publisher<'_> {
     /// If it cannot be read, or not be repaired.
     pub fn repair(self) -> Result<Option<Digest>, Reason> {
         let dir = Dir::at(&self.publish.dir)?;
-        let is_whole = |name: &Name| self.digest_of(&dir, name) == Some(name.digest);
-        let current = dir.current()?.map(|(name, _)| name).filter(|name| dir.is_kept(name));
+        let current = dir.current()?.map(|(name, _)| name).filter(|name| dir.has(name));
         if let Some(name) = current {
             dir.add_links()?;
             return Ok(Some(name.digest));
         }
         let good = load_record(&dir)?.last_good();
         let generations = dir.generations()?;
-        let good = generations.iter().rev().find(|name| Some(name.digest) == good);
-        let Some(name) = good.filter(|name| is_whole(name)) else { return Ok(None) };
+        let is_good = |name: &&Name| Some(name.digest) == good;
+        let Some(name) = generations.iter().rfind(is_good) else { return Ok(None) };
         dir.set_current(name)?;
         dir.update_links()?;
         Ok(Some(name.digest))

@@ -19,11 +19,11 @@ type Work = Box<dyn FnOnce() + Send>;
 
 /// Why there is no thread, for whoever operates the pod.
 pub(crate) const WHY_NONE: &str =
-    "the pod, or the node, has as many processes as it may: see the limit of the kubelet on pids";
+    "the pod or the node has as many processes as it may: see the kubelet's limit on pids";
 
-/// Says that there is no thread for something.
-pub(crate) fn none(purpose: &str) -> Reason {
-    Reason::new(format!("no thread can be started for {purpose}")).hint(WHY_NONE)
+/// Says that there is no thread for inotify.
+pub(crate) fn none_for_inotify() -> Reason {
+    Reason::new("no thread can be started for inotify").hint(WHY_NONE)
 }
 
 /// A thread that waits for its work.

@@ -262,12 +262,12 @@ impl Watcher {
             receiver.on_event(event);
         };
         // notify ignores it if its thread cannot be started: then nothing can be closed, and all else panics.
-        threads::Thread::start().map_err(|_| threads::none("inotify"))?;
+        threads::Thread::start().map_err(|_| threads::none_for_inotify())?;
         let inotify = INotifyWatcher::new(on_event, Config::default());
         let inotify = inotify.map_err(|error| inotify_reason(&error))?;
         if Arc::strong_count(&marker) == 1 {
             std::mem::forget(inotify);
-            return Err(threads::none("inotify"));
+            return Err(threads::none_for_inotify());
         }
         Ok(Self { inotify, hints, watched: BTreeMap::new() })
     }
