@@ -111,17 +111,19 @@ impl Publisher<'_> {
     pub fn repair(self) -> Result<Option<Digest>, Reason> {
         let dir = Dir::at(&self.publish.dir)?;
         let current = dir.current()?.map(|(name, _)| name).filter(|name| dir.has(name));
-        if let Some(name) = current {
-            dir.add_links()?;
-            return Ok(Some(name.digest));
-        }
-        let good = load_record(&dir)?.last_good();
-        let generations = dir.generations()?;
-        let is_good = |name: &&Name| Some(name.digest) == good;
-        let Some(name) = generations.iter().rfind(is_good) else { return Ok(None) };
-        dir.set_current(name)?;
-        dir.update_links()?;
-        Ok(Some(name.digest))
+        let digest = if let Some(name) = current {
+            name.digest
+        } else {
+            let good = Record::load(&dir)?.last_good();
+            let generations = dir.generations()?;
+            let good = generations.iter().rfind(|name| Some(name.digest) == good);
+            let whole = good.filter(|name| self.digest_of(&dir, name) == Some(name.digest));
+            let Some(name) = whole else { return Ok(None) };
+            dir.set_current(name)?;
+            name.digest
+        };
+        dir.add_links()?;
+        Ok(Some(digest))
     }
 
     /// Whether a process has read a key of the current generation since it was published. `false`

@@ -41,8 +41,8 @@ pub(super) struct Volumes {
     on_start: OnStart,
     /// Whether the application reads them at its start.
     reads_at_start: bool,
-    /// Otherwise, when podnudge had written the content that the application reads instead.
-    written: Option<Moment>,
+    /// Otherwise, the content that the application reads instead, and when podnudge had written it.
+    written: Option<(Digest, Moment)>,
     /// The contents of the state directory at start.
     remembered: Option<Known>,
     /// Content that has not passed its checks in an earlier podnudge.
@@ -184,7 +184,7 @@ impl Volumes {
             }
             (Question::Later, Inspection::Running { first, last })
                 if running == Some(disk.digest)
-                    && self.written.unwrap_or(disk.committed_at).after(CLOCK_MARGIN) < first
+                    && self.in_place_since(disk).after(CLOCK_MARGIN) < first
                     && now.mono >= last.after(MAX_STARTUP)
                     && !source.has_gap_before(now.mono) =>
             {
@@ -222,9 +222,16 @@ impl Volumes {
         }
     }
 
+    /// Since when the application finds this content at its start.
+    fn in_place_since(&self, disk: OnDisk) -> Moment {
+        self.written.map_or(disk.committed_at, |(_, at)| at)
+    }
+
     /// A scan found this digest.
     pub(super) fn scanned(&mut self, on_disk: Digest) {
         self.repeated = self.repeated.filter(|digest| *digest == on_disk);
+        // The other content may be written for an action that is not sent.
+        self.written = self.written.filter(|(digest, _)| *digest == on_disk);
     }
 
     /// An action was sent: the application may be reading until `until`.
@@ -238,7 +245,7 @@ impl Volumes {
     /// unknown if a volume was missing or changing during the reload.
     pub(super) fn applied(&mut self, now: Moment, digest: Digest, source: &Source) -> bool {
         self.read_until = now;
-        self.written = (!self.reads_at_start).then_some(now);
+        self.written = (!self.reads_at_start).then_some((digest, now));
         // While a volume is unreadable, another action would give no more certainty.
         let is_readable = source.unreadable().is_none();
         let is_newest = source.digest() == Some(digest);

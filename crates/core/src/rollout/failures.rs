@@ -61,8 +61,7 @@ impl Rollout {
             let waited = humantime::format_duration(timeout);
             let message = format!("no target for {waited}: {}", reason.message);
             let reason = Reason { message, ..reason };
-            let is_evident = was_read || has_failed_attempt || self.is_suspect;
-            if is_evident && can_roll_back && ctx.may_be_at_fault {
+            if (was_read || has_failed_attempt) && can_roll_back && ctx.may_be_at_fault {
                 self.is_suspect |= was_read;
                 progress.effect(Effect::Failed);
                 return progress.end(Outcome::RollBack(reason));
@@ -101,7 +100,7 @@ impl Rollout {
             progress.end(Outcome::RollBack(reason));
         } else if ctx.rolls_back_later && ctx.may_be_at_fault {
             // It may have been stopped together with podnudge. The next podnudge waits for the next process, and rolls
-            // back if that ends, too, or if there is none.
+            // back if that ends, too, or if there is none and this one had read the content.
             self.is_suspect = true;
             self.target_absent(Absence::unread(reason), ctx, progress);
         } else if self.has_tripped() {
