@@ -261,11 +261,7 @@ pub(super) fn add(rule: &mut Entries, preset: &Preset) {
     let replaces =
         acts && !preset.rule.0.keys().any(|key| is_action(key) && rule.contains_key(key));
     // The time is for the proof of the preset alone.
-    let is_off = |(_, node): &(At, Node)| matches!(node.value, Tree::Bool(false));
-    let has_own_proof = rule.get("verify").is_some_and(|(_, node)| match &node.value {
-        Tree::Table(own) => !own.values().all(is_off),
-        _ => true,
-    });
+    let has_own_proof = rule.contains_key("verify");
     for (key, (_, node)) in &preset.rule.0 {
         let is_replaced = is_action(key) && acts && !rule.contains_key(key);
         let is_unused = is_replaced || (replaces && FILLED.contains(&key.as_str()));
