@@ -86,6 +86,15 @@ impl Pod {
         });
         podnudge
     }
+
+    /// Starts podnudge, which compares the publish directory each second, and waits until the application has its content.
+    fn nudge_published(&self) -> Podnudge {
+        let http = format!("http = {{ url = \"{}\" }}\n", self.application());
+        let rule = format!("{PUBLISH}{http}");
+        let podnudge = self.nudge_by(self.0.podnudge(), "resync = \"1s\"", &rule);
+        wait_until("the application is in sync", || podnudge.is_in_sync());
+        podnudge
+    }
 }
 
 fn answer_to(config: &Path) -> &'static str {
@@ -566,9 +575,7 @@ fn an_application_that_installs_its_handler_late_is_signalled_soon_after() {
 #[test]
 fn a_publish_directory_that_was_emptied_is_filled_again() {
     let pod = Pod::new("good");
-    let http = format!("http = {{ url = \"{}\" }}\n", pod.application());
-    let podnudge = pod.nudge_by(pod.0.podnudge(), "resync = \"1s\"", &format!("{PUBLISH}{http}"));
-    wait_until("the application is in sync", || podnudge.is_in_sync());
+    let podnudge = pod.nudge_published();
     for entry in fs::read_dir(pod.path("config")).unwrap() {
         let path = entry.unwrap().path();
         // podnudge may already be republishing, so an entry may be gone.
@@ -589,9 +596,7 @@ fn a_publish_directory_that_was_emptied_is_filled_again() {
 #[test]
 fn a_damaged_publish_directory_is_repaired() {
     let mut pod = Pod::new("good");
-    let http = format!("http = {{ url = \"{}\" }}\n", pod.application());
-    let podnudge = pod.nudge_by(pod.0.podnudge(), "resync = \"1s\"", &format!("{PUBLISH}{http}"));
-    wait_until("the application is in sync", || podnudge.is_in_sync());
+    let podnudge = pod.nudge_published();
     let dir = pod.path("config");
     // As `rm *` does: the names of the link and of the generations begin with dots.
     fs::remove_file(dir.join("app.conf")).unwrap();
@@ -615,9 +620,7 @@ fn a_damaged_publish_directory_is_repaired() {
 #[test]
 fn the_good_generation_takes_the_place_of_a_removed_one() {
     let mut pod = Pod::new("good");
-    let http = format!("http = {{ url = \"{}\" }}\n", pod.application());
-    let podnudge = pod.nudge_by(pod.0.podnudge(), "resync = \"1s\"", &format!("{PUBLISH}{http}"));
-    wait_until("the application is in sync", || podnudge.is_in_sync());
+    let podnudge = pod.nudge_published();
     pod.change("broken");
     podnudge.agent.wait_for("rolled-back", 1);
     fs::remove_file(pod.path("config").join("..data")).unwrap();
