@@ -6,8 +6,8 @@ use std::ffi::OsString;
 
 use clap::{Arg, ArgMatches, Command};
 
-use super::help::{positional, with_usage};
-use super::{Stop, Stream, command as podnudge, usage};
+use super::help::{all_commands, positional, with_usage};
+use super::{Stop, Stream, usage};
 use crate::system::exit::Exit;
 use podnudge_config as config;
 use podnudge_core::shown::literal;
@@ -95,7 +95,7 @@ pub(super) fn print(matches: &ArgMatches) -> Result<super::Command, Stop> {
 #[must_use]
 pub fn script(shell: &str) -> Option<String> {
     let shell = SHELLS.iter().find(|known| known.name == shell)?;
-    let podnudge = podnudge();
+    let podnudge = all_commands();
     let mut names = String::new();
     for command in podnudge.get_subcommands() {
         push(&mut names, &[command.get_name(), " "]);
@@ -111,7 +111,7 @@ pub fn script(shell: &str) -> Option<String> {
         for long in command.get_arguments().filter_map(Arg::get_long) {
             push(&mut script, &["--", long, " "]);
         }
-        push(&mut script, &["--help", after]);
+        push(&mut script, &[after]);
     };
     row(["1:*", ""], &names, &podnudge);
     for command in podnudge.get_subcommands() {

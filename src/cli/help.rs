@@ -103,7 +103,14 @@ const USAGE: &str = "podnudge --watch PATH [OPTIONS]\n       \
        podnudge --config FILE\n       \
        podnudge COMMAND [OPTIONS]";
 
-/// The command line of podnudge, with its help.
+/// The command line of podnudge with the settings of all commands.
+pub(super) fn all_commands() -> Command {
+    let mut all = command();
+    all.build();
+    all
+}
+
+/// The command line of podnudge, with its help. The settings of a command are added when it is parsed.
 #[must_use]
 pub fn command() -> Command {
     let status = with_usage("status", "podnudge status [OPTIONS]")
@@ -150,7 +157,7 @@ pub fn command() -> Command {
         .about("Print this help, or that of a command")
         .arg(positional("command", "COMMAND"));
     let version = with_usage("version", "podnudge version").about("Print the version");
-    settings(Command::new("podnudge"))
+    settings(with_config("podnudge"))
         .about(ABOUT)
         .version(crate::system::version::SHOWN.as_str())
         .override_usage(USAGE)
@@ -262,15 +269,20 @@ pub(super) fn with_usage(name: &'static str, usage: &'static str) -> Command {
 pub(super) fn with_file(name: &'static str) -> Command {
     let file = "The configuration file; `-` is standard input";
     let file = positional("file", "FILE").conflicts_with("config").help(file);
-    settings(Command::new(name))
+    with_config(name)
         .override_usage(format!("podnudge {name} [OPTIONS] [FILE]"))
         .arg(file)
+        // With the settings of all commands, each start would take several times as long.
+        .defer(settings)
 }
 
-fn settings(command: Command) -> Command {
+fn with_config(name: &'static str) -> Command {
     let config =
         text("config", "FILE").help("The configuration file: TOML, YAML or JSON, by its ending");
-    let mut command = command.max_term_width(100).arg(config);
+    Command::new(name).max_term_width(100).arg(config)
+}
+
+fn settings(mut command: Command) -> Command {
     let mut flags = flags(FILE);
     collect::sort(&mut flags, |flag| flag.line.heading);
     for flag in flags {

@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind, KindFormatter};
 use clap::{Arg, Command, Error};
 
-use super::{Stop, Stream, command, usage};
+use super::help::all_commands;
+use super::{Stop, Stream, usage};
 use crate::system::exit::Exit;
 use podnudge_config::nearest;
 use podnudge_core::shown::literal;
@@ -20,7 +21,7 @@ pub(super) fn stop(error: Error, first: Option<&OsString>) -> Stop {
         let text = error.apply::<KindFormatter>().render().to_string();
         return Stop { text, stream: Stream::Stdout, exit: Exit::Ok };
     }
-    let podnudge = command();
+    let podnudge = all_commands();
     let used = first.and_then(|name| podnudge.find_subcommand(name));
     let name = used.map_or("podnudge".to_owned(), |used| format!("podnudge {}", used.get_name()));
     let used = used.unwrap_or(&podnudge);
