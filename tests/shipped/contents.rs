@@ -18,40 +18,62 @@ fn contains(bytes: &[u8], part: &str) -> bool {
     bytes.windows(part.len()).any(|window| window == part.as_bytes())
 }
 
-/// Otherwise two builds of the same source differ, and the binary says who built it.
-#[test]
-fn the_binaries_contain_no_folder_of_the_machine_that_built_them() {
-    let here = root().display().to_string();
-    // Below the home of cargo, wherever that is; in what the build made; and in the component rust-src.
-    let folders = [here.as_str(), "registry/src", "/tokio-", "/target/", "rustlib/src"];
-    for path in [FULL, PLAIN] {
-        let binary = fs::read(binary(path)).unwrap();
-        // Panics name the file, which shows that the folders were removed and the names were not.
-        assert!(contains(&binary, "src/") && contains(&binary, ".rs"), "{path} names no source");
-        for folder in folders {
-            assert!(!contains(&binary, folder), "{path} contains {folder}");
+/// The build without TLS is made for `./test nightly`.
+mod nightly {
+    use super::{PLAIN, fs};
+
+    #[test]
+    fn the_build_without_tls_contains_no_folder_of_the_machine_that_built_it() {
+        super::contains_no_folder(PLAIN);
+    }
+
+    #[test]
+    fn the_build_without_tls_lists_the_dependencies_that_it_is_made_of() {
+        super::lists_its_dependencies(PLAIN, false);
+    }
+
+    /// Each file needs what the build without TLS has not, but for one.
+    #[test]
+    fn the_build_without_tls_says_what_it_cannot_do() {
+        let folder = super::root().join("tests/bad_without_tls");
+        let mut names: Vec<String> = fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        for name in names {
+            let mut podnudge = super::command(super::binary(PLAIN));
+            let checked = podnudge.arg("check").arg(&name).current_dir(&folder).output().unwrap();
+            let is_accepted = name.ends_with("_are_accepted.toml");
+            assert_eq!(checked.status.code(), Some(if is_accepted { 0 } else { 78 }), "{name}");
+            if !is_accepted {
+                let said = String::from_utf8(checked.stderr).unwrap();
+                insta::assert_snapshot!(name.trim_end_matches(".toml"), said);
+            }
         }
     }
 }
 
-/// Each file needs what the build without TLS has not, but for one.
 #[test]
-fn the_build_without_tls_says_what_it_cannot_do() {
-    let folder = root().join("tests/bad_without_tls");
-    let mut names: Vec<String> = fs::read_dir(&folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    for name in names {
-        let mut podnudge = command(binary(PLAIN));
-        let checked = podnudge.arg("check").arg(&name).current_dir(&folder).output().unwrap();
-        let is_accepted = name.ends_with("_are_accepted.toml");
-        assert_eq!(checked.status.code(), Some(if is_accepted { 0 } else { 78 }), "{name}");
-        if !is_accepted {
-            let said = String::from_utf8(checked.stderr).unwrap();
-            insta::assert_snapshot!(name.trim_end_matches(".toml"), said);
-        }
+fn the_binary_contains_no_folder_of_the_machine_that_built_it() {
+    contains_no_folder(FULL);
+}
+
+#[test]
+fn the_binary_lists_the_dependencies_that_it_is_made_of() {
+    lists_its_dependencies(FULL, true);
+}
+
+/// Otherwise two builds of the same source differ, and the binary says who built it.
+fn contains_no_folder(path: &str) {
+    let here = root().display().to_string();
+    // Below the home of cargo, wherever that is; in what the build made; and in the component rust-src.
+    let folders = [here.as_str(), "registry/src", "/tokio-", "/target/", "rustlib/src"];
+    let binary = fs::read(binary(path)).unwrap();
+    // Panics name the file, which shows that the folders were removed and the names were not.
+    assert!(contains(&binary, "src/") && contains(&binary, ".rs"), "{path} names no source");
+    for folder in folders {
+        assert!(!contains(&binary, folder), "{path} contains {folder}");
     }
 }
 
@@ -63,7 +85,7 @@ fn listed(path: &str) -> BTreeSet<String> {
     objcopy.arg(format!("--dump-section=.dep-v0={}", section.display()));
     objcopy.arg(binary(path)).arg(folder.path().join("copy"));
     output_of(objcopy).unwrap();
-    assert!(section.exists(), "{path} has no list of its dependencies: run ./test");
+    assert!(section.exists(), "{path} has no list of its dependencies: run .ci/shipped nightly");
     let mut python = command("python3");
     python.arg("-c").arg(DECOMPRESS).arg(&section);
     let list: Value = serde_json::from_str(&output_of(python).unwrap()).unwrap();
@@ -75,8 +97,7 @@ fn listed(path: &str) -> BTreeSet<String> {
 }
 
 /// Scanners and the SBOM of the image read this list. Without it, they find nothing in the image.
-#[test]
-fn the_binaries_list_the_dependencies_that_they_are_made_of() {
+fn lists_its_dependencies(path: &str, has_tls: bool) {
     let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
     let quoted = |line: &str| line.split('"').nth(1).unwrap_or_default().to_owned();
     let lines: Vec<&str> = lock.lines().collect();
@@ -93,12 +114,9 @@ fn the_binaries_list_the_dependencies_that_they_are_made_of() {
         list.iter().any(|package| package.split(' ').next() == Some(name))
     };
 
-    let with_tls = listed(FULL);
-    let without_tls = listed(PLAIN);
-    for list in [&with_tls, &without_tls] {
-        assert_eq!(list.difference(&locked).collect::<Vec<_>>(), Vec::<&String>::new());
-        assert!(list.contains(concat!("podnudge ", env!("CARGO_PKG_VERSION"))), "{list:?}");
-        assert!(has(list, "tokio") && !has(list, "proptest"), "{list:?}");
-    }
-    assert!(has(&with_tls, "rustls") && !has(&without_tls, "rustls"));
+    let list = listed(path);
+    assert_eq!(list.difference(&locked).collect::<Vec<_>>(), Vec::<&String>::new());
+    assert!(list.contains(concat!("podnudge ", env!("CARGO_PKG_VERSION"))), "{list:?}");
+    assert!(has(&list, "tokio") && !has(&list, "proptest"), "{list:?}");
+    assert_eq!(has(&list, "rustls"), has_tls, "{list:?}");
 }

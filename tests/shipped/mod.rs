@@ -1,5 +1,5 @@
-//! Tests of the binaries that ship. `./test` builds these while the other tests run, and runs all tests with `shipped`
-//! in their names last.
+//! Tests of the binaries that ship. `./test` builds the first while the other tests run, and runs all tests with
+//! `shipped` in their names last; `./test nightly` does this for both.
 
 mod contents;
 mod hostile_table;
@@ -15,6 +15,6 @@ pub(crate) const PLAIN: &str = "target/plain/x86_64-unknown-linux-gnu/release/po
 /// The path of a binary that ships.
 pub(crate) fn binary(path: &str) -> PathBuf {
     let binary = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
-    assert!(binary.exists(), "{path} is not built: run ./test");
+    assert!(binary.exists(), "{path} is not built: run .ci/shipped nightly");
     binary
 }

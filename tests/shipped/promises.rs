@@ -1,5 +1,5 @@
-//! The promises of SPECIFICATION.md, tested with the shipped binaries: static, release, with and
-//! without TLS. `./test` builds them.
+//! The promises of SPECIFICATION.md, tested with the binaries that ship: static, release, with and
+//! without TLS.
 
 use std::fs;
 use std::path::PathBuf;
@@ -28,10 +28,28 @@ struct Shipped {
     most_memory: u64,
 }
 
-const SHIPPED: [Shipped; 2] = [
-    Shipped { path: FULL, largest: 5 * MIB, most_memory: 9 * MIB / 2 },
-    Shipped { path: PLAIN, largest: 7 * MIB / 2, most_memory: 15 * MIB / 4 },
-];
+const WITH_TLS: Shipped = Shipped { path: FULL, largest: 5 * MIB, most_memory: 9 * MIB / 2 };
+const WITHOUT_TLS: Shipped =
+    Shipped { path: PLAIN, largest: 7 * MIB / 2, most_memory: 15 * MIB / 4 };
+
+/// Makes two tests of each promise: the other build has its own for `./test nightly`.
+macro_rules! kept_by_both_builds {
+    ($($promise:ident)+) => {
+        mod with_tls {
+            $(#[test] fn $promise() { super::$promise(&super::WITH_TLS); })+
+        }
+        mod nightly {
+            $(#[test] fn $promise() { super::$promise(&super::WITHOUT_TLS); })+
+        }
+    };
+}
+
+kept_by_both_builds! {
+    a_binary_is_static_and_within_its_size_limit
+    ten_reloads_stay_within_the_memory_thread_and_descriptor_limits
+    supervising_stays_within_the_memory_limit_and_does_not_wake_up
+    a_binary_runs_in_an_empty_root_and_resolves_names
+}
 
 impl Shipped {
     fn binary(&self) -> PathBuf {
@@ -75,67 +93,60 @@ fn wakeups(pid: i32) -> u64 {
     tasks.map(|task| of(task.unwrap())).sum()
 }
 
-#[test]
-fn the_binaries_are_static_and_within_their_size_limits() {
-    for shipped in SHIPPED {
-        let binary = shipped.binary();
-        let size = fs::metadata(&binary).unwrap().len();
-        println!("{}: {size} bytes", shipped.path);
-        assert!(size <= shipped.largest, "{}: {size} bytes", shipped.path);
-        let headers = command("ldd").arg(&binary).output().unwrap();
-        let text = String::from_utf8_lossy(&headers.stdout).into_owned()
-            + &String::from_utf8_lossy(&headers.stderr);
-        assert!(text.contains("statically linked") || text.contains("not a dynamic"), "{text}");
-    }
+fn a_binary_is_static_and_within_its_size_limit(shipped: &Shipped) {
+    let binary = shipped.binary();
+    let size = fs::metadata(&binary).unwrap().len();
+    println!("{}: {size} bytes", shipped.path);
+    assert!(size <= shipped.largest, "{}: {size} bytes", shipped.path);
+    let headers = command("ldd").arg(&binary).output().unwrap();
+    let text = String::from_utf8_lossy(&headers.stdout).into_owned()
+        + &String::from_utf8_lossy(&headers.stderr);
+    assert!(text.contains("statically linked") || text.contains("not a dynamic"), "{text}");
 }
 
-#[test]
-fn ten_reloads_stay_within_the_memory_thread_and_descriptor_limits() {
-    for shipped in SHIPPED {
-        let mut scene = Scene::with(&[("a.conf", "0")]);
-        let application = scene.application();
-        let mut command = command(shipped.binary());
-        command
-            .args(["--log", "json", "--listen", "127.0.0.1:0", "--on-start", "never"])
-            .args(["--settle", "0s", "--resync", "10m", "--url", &application.url(), "--watch"])
-            .arg(&scene.kubelet.volume);
-        let agent = Agent::spawn(scene.folder.path(), command);
-        agent.wait_for("baseline", 1);
-        let mut most_threads = 0;
-        let mut after_first = 0;
-        for n in 1..=10 {
-            scene.change(&n.to_string());
-            agent.wait_for("applied", n);
-            most_threads = most_threads.max(number(agent.pid(), "Threads"));
-            if n == 1 {
-                after_first = descriptors(agent.pid());
-            }
+fn ten_reloads_stay_within_the_memory_thread_and_descriptor_limits(shipped: &Shipped) {
+    let mut scene = Scene::with(&[("a.conf", "0")]);
+    let application = scene.application();
+    let mut command = command(shipped.binary());
+    command
+        .args(["--log", "json", "--listen", "127.0.0.1:0", "--on-start", "never"])
+        .args(["--settle", "0s", "--resync", "10m", "--url", &application.url(), "--watch"])
+        .arg(&scene.kubelet.volume);
+    let agent = Agent::spawn(scene.folder.path(), command);
+    agent.wait_for("baseline", 1);
+    let mut most_threads = 0;
+    let mut after_first = 0;
+    for n in 1..=10 {
+        scene.change(&n.to_string());
+        agent.wait_for("applied", n);
+        most_threads = most_threads.max(number(agent.pid(), "Threads"));
+        if n == 1 {
+            after_first = descriptors(agent.pid());
         }
-        let memory = number(agent.pid(), "VmRSS") * 1024;
-        println!("{}: {memory} bytes resident, {most_threads} threads", shipped.path);
-        assert!(memory <= shipped.most_memory, "{}: {memory} bytes", shipped.path);
-        assert!(most_threads <= 3, "{most_threads} threads");
-        wait_until("the descriptors of the requests are closed", || {
-            descriptors(agent.pid()) <= after_first
-        });
-
-        // When idle, the thread that reads volumes ends, and nothing wakes the others.
-        wait_until("the reading thread has ended", || number(agent.pid(), "Threads") == 2);
-        sleeps_for_three_seconds(|| wakeups(agent.pid()));
     }
+    let memory = number(agent.pid(), "VmRSS") * 1024;
+    println!("{}: {memory} bytes resident, {most_threads} threads", shipped.path);
+    assert!(memory <= shipped.most_memory, "{}: {memory} bytes", shipped.path);
+    assert!(most_threads <= 3, "{most_threads} threads");
+    wait_until("the descriptors of the requests are closed", || {
+        descriptors(agent.pid()) <= after_first
+    });
+
+    // When idle, the thread that reads volumes ends, and nothing wakes the others.
+    wait_until("the reading thread has ended", || number(agent.pid(), "Threads") == 2);
+    sleeps_for_three_seconds(|| wakeups(agent.pid()));
 }
 
 /// Each reload is verified by a TLS handshake.
 #[cfg(feature = "tls")]
 #[test]
 fn ten_proofs_by_a_certificate_stay_within_the_memory_thread_and_descriptor_limits() {
-    let shipped = &SHIPPED[0];
     let pair = Pair::ecdsa(&[1]);
     let tls = proof_by_tls::serve_pair(&pair).to_string();
     let content = |n: usize| payload(&[("tls.crt", &pair.crt), ("n", &n.to_string())]);
     let mut scene = Scene::with(&[("tls.crt", &pair.crt)]);
     let application = Application::start(&scene.kubelet.volume, "n");
-    let mut command = command(shipped.binary());
+    let mut command = command(WITH_TLS.binary());
     command
         .args(["--log", "json", "--listen", "127.0.0.1:0", "--on-start", "never"])
         .args(["--settle", "0s", "--resync", "10m", "--url", &application.url()])
@@ -190,7 +201,7 @@ fn everything_of_the_kubernetes_api_stays_within_its_limits() {
             store.create(&format!("/api/v1/namespaces/test/{kind}"), object).unwrap();
         }
     });
-    let mut command = command(SHIPPED[0].binary());
+    let mut command = command(WITH_TLS.binary());
     command.arg("--config").arg(scene.path("podnudge.toml"));
     command.env("PODNUDGE_POD_NAME", "web-0").env("PODNUDGE_POD_UID", "u-0");
     let agent = Agent::spawn(scene.folder.path(), command);
@@ -226,47 +237,40 @@ fn everything_of_the_kubernetes_api_stays_within_its_limits() {
     assert_eq!(watches(), 2, "the same watches");
 }
 
-#[test]
-fn supervising_stays_within_the_memory_limit_and_does_not_wake_up() {
+fn supervising_stays_within_the_memory_limit_and_does_not_wake_up(shipped: &Shipped) {
     let folder = tempfile::tempdir().unwrap();
     let starts = folder.path().join("starts");
     let script = format!("echo >>'{}'; exec sleep 1000", starts.display());
     let started = || fs::read_to_string(&starts).unwrap_or_default().lines().count();
-    let mut wanted = 0;
-    let supervisors = SHIPPED.map(|shipped| {
-        let mut command = command(shipped.binary());
-        let stderr = fs::File::create(folder.path().join("stderr")).unwrap();
-        command.args(["supervise", "--", "sh", "-c", &script]).stderr(stderr);
-        let supervisor = Ended(command.spawn().unwrap());
-        let pid = i32::try_from(supervisor.0.id()).unwrap();
-        let mut after_first = 0;
-        for n in 0..=10 {
-            wanted += 1;
-            wait_until("the command has started", || started() == wanted);
-            if n == 0 {
-                after_first = descriptors(pid);
-            }
-            if n < 10 {
-                kill(Pid::from_raw(pid), Signal::SIGSTKFLT).unwrap();
-            }
+    let mut command = command(shipped.binary());
+    let stderr = fs::File::create(folder.path().join("stderr")).unwrap();
+    command.args(["supervise", "--", "sh", "-c", &script]).stderr(stderr);
+    let supervisor = Ended(command.spawn().unwrap());
+    let pid = i32::try_from(supervisor.0.id()).unwrap();
+    let mut after_first = 0;
+    for n in 0..=10 {
+        wait_until("the command has started", || started() == n + 1);
+        if n == 0 {
+            after_first = descriptors(pid);
         }
-        let (private, all) = (number(pid, "RssAnon") * 1024, number(pid, "VmRSS") * 1024);
-        println!("{}: {private} bytes of its own, {all} bytes with its code", shipped.path);
-        assert!(private <= MIB / 2, "{}: {private} bytes", shipped.path);
-        assert_eq!((number(pid, "Threads"), descriptors(pid)), (1, after_first));
-        let added = charged(8, |group| {
-            let mut command = group.command(shipped.binary());
-            command.args(["supervise", "--", "sleep", "1000"]);
-            command
-        });
-        println!("{}: {added} KiB more for a container", shipped.path);
-        assert!(added <= 1024, "{}: {added} KiB", shipped.path);
-        (pid, supervisor)
+        if n < 10 {
+            kill(Pid::from_raw(pid), Signal::SIGSTKFLT).unwrap();
+        }
+    }
+    let (private, all) = (number(pid, "RssAnon") * 1024, number(pid, "VmRSS") * 1024);
+    println!("{}: {private} bytes of its own, {all} bytes with its code", shipped.path);
+    assert!(private <= MIB / 2, "{}: {private} bytes", shipped.path);
+    assert_eq!((number(pid, "Threads"), descriptors(pid)), (1, after_first));
+    let added = charged(8, |group| {
+        let mut command = group.command(shipped.binary());
+        command.args(["supervise", "--", "sleep", "1000"]);
+        command
     });
-    let idle = || supervisors.iter().map(|(pid, _)| wakeups(*pid)).sum::<u64>();
+    println!("{}: {added} KiB more for a container", shipped.path);
+    assert!(added <= 1024, "{}: {added} KiB", shipped.path);
     // It still reports the last start.
-    wait_until("they sleep", || supervisors.iter().all(|(pid, _)| is_asleep(*pid)));
-    sleeps_for_three_seconds(idle);
+    wait_until("it sleeps", || is_asleep(pid));
+    sleeps_for_three_seconds(|| wakeups(pid));
 }
 
 /// What each of these supervisors of `sleep` adds to what is charged to its container, in KiB. The kernel
@@ -310,29 +314,26 @@ impl Drop for Ended {
     }
 }
 
-#[test]
-fn the_binaries_run_in_an_empty_root_and_resolve_names() {
-    for shipped in SHIPPED {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().join("root");
-        fs::create_dir_all(root.join("etc")).unwrap();
-        fs::write(root.join("etc/hosts"), "127.0.0.1 localhost\n").unwrap();
-        fs::write(root.join("etc/resolv.conf"), "").unwrap();
-        fs::copy(shipped.binary(), root.join("podnudge")).unwrap();
-        let mut kubelet = Kubelet::new(root.join("volume"));
-        kubelet.write(&payload(&[("a.conf", "0")]));
-        let application = Application::start(&kubelet.volume, "a.conf");
-        let url = application.url().replace("127.0.0.1", "localhost");
-        let mut command = command("chroot");
-        command
-            .args(["--userspec", "65532:65532"])
-            .arg(&root)
-            .args(["/podnudge", "--log", "json", "--listen", "off", "--on-start", "never"])
-            .args(["--watch", "/volume", "--url", &url]);
-        let agent = Agent::spawn(folder.path(), command);
-        agent.wait_for("baseline", 1);
-        kubelet.write(&payload(&[("a.conf", "1")]));
-        agent.wait_for("applied", 1);
-        assert_eq!(application.reloads(), ["1"]);
-    }
+fn a_binary_runs_in_an_empty_root_and_resolves_names(shipped: &Shipped) {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    fs::create_dir_all(root.join("etc")).unwrap();
+    fs::write(root.join("etc/hosts"), "127.0.0.1 localhost\n").unwrap();
+    fs::write(root.join("etc/resolv.conf"), "").unwrap();
+    fs::copy(shipped.binary(), root.join("podnudge")).unwrap();
+    let mut kubelet = Kubelet::new(root.join("volume"));
+    kubelet.write(&payload(&[("a.conf", "0")]));
+    let application = Application::start(&kubelet.volume, "a.conf");
+    let url = application.url().replace("127.0.0.1", "localhost");
+    let mut command = command("chroot");
+    command
+        .args(["--userspec", "65532:65532"])
+        .arg(&root)
+        .args(["/podnudge", "--log", "json", "--listen", "off", "--on-start", "never"])
+        .args(["--watch", "/volume", "--url", &url]);
+    let agent = Agent::spawn(folder.path(), command);
+    agent.wait_for("baseline", 1);
+    kubelet.write(&payload(&[("a.conf", "1")]));
+    agent.wait_for("applied", 1);
+    assert_eq!(application.reloads(), ["1"]);
 }
