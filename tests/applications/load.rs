@@ -35,13 +35,14 @@ pub(super) fn get(address: &str, path: &str) -> Result<String, String> {
     if answer.starts_with("HTTP/1.1 200 ") { Ok(answer) } else { Err(answer) }
 }
 
-/// At full speed, clients would take the processors from all other tests.
+/// At full speed, clients would take the processors from all other tests: two thousand requests take a few seconds, and
+/// those of a longer test come at a lower rate.
 #[expect(clippy::disallowed_methods, reason = "clients send at a rate")]
-fn pause() {
-    thread::sleep(Duration::from_millis(1));
+fn pause(sent: usize) {
+    thread::sleep(Duration::from_millis((u64::try_from(sent).unwrap() / 1000).clamp(1, 8)));
 }
 
-/// Runs `changes` while two clients send requests, about a thousand a second, none of which may fail.
+/// Runs `changes` while two clients send requests, of which none may fail.
 pub(super) fn under_load(address: &str, path: &str, changes: impl FnOnce()) {
     let excused = under_load_but_for_outages(address, path, |_| changes());
     assert_eq!(excused, 0);
@@ -59,9 +60,8 @@ pub(super) fn under_load_but_for_outages(
         for _ in 0..2 {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
-                    pause();
+                    pause(sent.fetch_add(1, Ordering::Relaxed));
                     let was_on = outage.is_on();
-                    sent.fetch_add(1, Ordering::Relaxed);
                     match get(address, path) {
                         Ok(_) => {}
                         Err(_) if was_on || outage.is_on() => {

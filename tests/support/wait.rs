@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 /// Longer than anything takes on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
-/// The shortest pause between two polls, and the longest, after 2.5 s.
+/// The shortest pause between two polls, and the longest, after 4 s.
 const PAUSE: Duration = Duration::from_millis(5);
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Waits until `is_so` returns true, and panics with `what` after [`LIMIT`].
 pub(crate) fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
@@ -26,7 +26,7 @@ pub(crate) fn is_within(limit: Duration, mut is_so: impl FnMut() -> bool) -> boo
             return false;
         }
         // A long wait needs no fine look, and the other tests need the processors.
-        std::thread::sleep((waited / 50).clamp(PAUSE, LONGEST_PAUSE));
+        std::thread::sleep((waited / 40).clamp(PAUSE, LONGEST_PAUSE));
     }
     true
 }
