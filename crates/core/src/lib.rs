@@ -5,6 +5,7 @@
 //! [`Core::status`] reports the complete state. The core reads no clock, file, socket, environment
 //! variable or random source, so tests can exercise every behavior at any speed.
 
+pub mod agenda;
 pub mod api_error;
 mod application;
 pub mod backoff;

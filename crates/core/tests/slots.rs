@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use podnudge_core::agenda::Agenda;
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::slots::{Halt, Lease, LeaseRequest, Slots, SlotsSettings, Waiter};
@@ -1605,7 +1606,7 @@ struct Player {
 struct World {
     store: Store,
     players: Vec<Player>,
-    events: BTreeMap<(Duration, u64), Happening>,
+    events: Agenda<Happening>,
     number: u64,
     now: Duration,
     count: u32,
@@ -1654,7 +1655,7 @@ impl World {
         Self {
             store: Store::default(),
             players: (0..players).map(player).collect(),
-            events: BTreeMap::new(),
+            events: Agenda::default(),
             number: 0,
             now: Duration::ZERO,
             count,
@@ -1670,7 +1671,7 @@ impl World {
 
     fn at(&mut self, at: Duration, what: Happening) -> u64 {
         self.number += 1;
-        self.events.insert((at, self.number), what);
+        self.events.plan(Moment(at), what);
         self.number
     }
 
@@ -1680,10 +1681,7 @@ impl World {
     }
 
     fn play_until(&mut self, end: Duration) {
-        while let Some(((at, _), _)) = self.events.first_key_value()
-            && *at <= end
-        {
-            let ((at, _), what) = self.events.pop_first().unwrap();
+        while let Some((Moment(at), what)) = self.events.pop(Moment(end)) {
             self.now = at;
             self.happen(what);
             let held = (0..self.players.len()).filter(|n| self.holds(*n)).count();

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use podnudge_core::agenda::Agenda;
 use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::command::{Act, Command};
 use podnudge_core::event::{
@@ -77,8 +78,7 @@ pub(crate) struct Pair {
     surviving: [Option<Moment>; 2],
     /// Whether one rule has acted while the other was acting or verifying.
     pub(crate) overlapped: bool,
-    answers: BTreeMap<(Moment, u64), Event>,
-    sequence: u64,
+    answers: Agenda<Event>,
 }
 
 /// Gives each rule its own volume, which it publishes and rolls back.
@@ -130,8 +130,7 @@ impl Pair {
             acting: [false; 2],
             surviving: [None; 2],
             overlapped: false,
-            answers: BTreeMap::new(),
-            sequence: 0,
+            answers: Agenda::default(),
         };
         pair.start();
         pair.run_for(Duration::ZERO);
@@ -213,7 +212,7 @@ impl Pair {
         for step in 0.. {
             assert!(step < 100_000, "the core never becomes idle");
             self.obey();
-            let answer = self.answers.first_key_value().map(|((at, _), _)| *at);
+            let answer = self.answers.next();
             let ends = self.process.as_ref().and_then(|process| process.ends);
             let others = [ends, self.next_start, self.core.next_wakeup()].into_iter().flatten();
             let Some(next) = answer.into_iter().chain(others).min().filter(|next| *next <= end)
@@ -226,9 +225,7 @@ impl Pair {
                 self.end();
             } else if is_over(self.next_start) {
                 self.start();
-            } else if is_over(answer)
-                && let Some((_, event)) = self.answers.pop_first()
-            {
+            } else if let Some((_, event)) = self.answers.pop(self.now.mono) {
                 self.answered(&event);
                 self.core.handle(self.now, event);
             } else {
@@ -306,8 +303,7 @@ impl Pair {
     }
 
     fn answer(&mut self, rule: usize, event: Event) {
-        self.sequence += 1;
-        self.answers.insert((self.now.mono.after(MOMENTS[rule]), self.sequence), event);
+        self.answers.plan(self.now.mono.after(MOMENTS[rule]), event);
     }
 
     fn obey(&mut self) {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use podnudge_core::agenda::Agenda;
 use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::command::{Act, Command, Extent, Intent, PodIs};
 use podnudge_core::event::{
@@ -125,8 +126,7 @@ pub(crate) struct World {
     acting: bool,
     policy: Policy,
     replica: Replica,
-    answers: BTreeMap<(Moment, u64), Event>,
-    sequence: u64,
+    answers: Agenda<Event>,
     /// What a preflight finds.
     pub(crate) problems: Vec<Problem>,
     /// What podnudge has said that failed here, and not that it works.
@@ -311,8 +311,7 @@ impl World {
             acted_unchecked: false,
             passed: BTreeSet::new(),
             acting: false,
-            answers: BTreeMap::new(),
-            sequence: 0,
+            answers: Agenda::default(),
             problems: Vec::new(),
             failed: BTreeSet::new(),
             slots: Slots::default(),
@@ -445,8 +444,8 @@ impl World {
             Event::Checked(_, digest, _) => Some(*digest),
             _ => None,
         };
-        let running: Vec<Digest> = self.answers.values().filter_map(is_check).collect();
-        self.answers.retain(|_, answer| is_check(answer).is_none());
+        let running: Vec<Digest> = self.answers.all().filter_map(is_check).collect();
+        self.answers.retain(|answer| is_check(answer).is_none());
         for known in self.interrupted.iter_mut().filter(|known| running.contains(&known.digest)) {
             known.times -= 1;
         }
@@ -512,21 +511,19 @@ impl World {
             if self.is_at_rest() {
                 self.look_for_overdue();
             }
-            let answer = self.answers.first_key_value().map(|((at, _), _)| *at);
             let nudge = self.nudges.map(|every| self.now.mono.after(every)).filter(|at| *at <= end);
-            let next = answer.into_iter().chain(self.core.next_wakeup()).chain(nudge).min();
+            let next =
+                self.answers.next().into_iter().chain(self.core.next_wakeup()).chain(nudge).min();
             let Some(next) = next else { break };
             if next > end {
                 break;
             }
             self.set_clock(next.max(self.now.mono));
-            match self.answers.first_entry() {
-                Some(entry) if entry.key().0 <= self.now.mono => {
-                    let event = entry.remove();
-                    self.acting &= !matches!(event, Event::Acted(..));
-                    self.handle(event);
-                }
-                _ => self.tick(),
+            if let Some((_, event)) = self.answers.pop(self.now.mono) {
+                self.acting &= !matches!(event, Event::Acted(..));
+                self.handle(event);
+            } else {
+                self.tick();
             }
         }
         self.set_clock(end);
@@ -576,8 +573,7 @@ impl World {
     }
 
     fn answer(&mut self, after: Duration, event: Event) {
-        self.sequence += 1;
-        self.answers.insert((self.now.mono.after(after), self.sequence), event);
+        self.answers.plan(self.now.mono.after(after), event);
     }
 
     /// Carries out the commands of the core.
@@ -692,7 +688,7 @@ impl World {
     fn obey_about_slots(&mut self, command: &Command) {
         if matches!(command, Command::Claim(..) | Command::Release(_)) {
             // As the loop does: nothing is said any more of the claim before.
-            self.answers.retain(|_, answer| !matches!(answer, Event::Slot(..)));
+            self.answers.retain(|answer| !matches!(answer, Event::Slot(..)));
         }
         match *command {
             Command::Claim(rule, digest, intent) => {

@@ -96,7 +96,7 @@ fn together<'a>(
             return replicas;
         };
         if of_server == Some(at) {
-            server.step();
+            server.step(at);
             for (at, n, told) in server.sent.drain(..) {
                 if let Some(replica) = replicas.get_mut(n) {
                     replica.tell(at, told);

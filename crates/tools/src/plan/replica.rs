@@ -3,8 +3,7 @@
 //! The commands of the core are answered at once, except for slots. The checks pass, and the application
 //! accepts any content: the plan shows what a good change costs.
 
-use std::collections::btree_map::OccupiedEntry;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::application::{Application, not_started};
@@ -17,6 +16,7 @@ use super::scenario::Scenario;
 use super::server::{Server, Told};
 use super::slots::SharedSlots;
 use crate::plan_options::Restarts;
+use podnudge_core::agenda::Agenda;
 use podnudge_core::clock::{Moment, Now, UnixTime};
 use podnudge_core::command::{Act, Command, Extent, PodIs};
 use podnudge_core::event::{
@@ -56,8 +56,7 @@ pub(super) struct Replica<'a> {
     core: Core,
     random: Random,
     syncs: Syncs,
-    due: BTreeMap<(Moment, u32), Due>,
-    sequence: u32,
+    due: Agenda<Due>,
     /// The wall clock at the begin.
     epoch: UnixTime,
     /// The version on disk: 0 before the first change.
@@ -121,8 +120,7 @@ impl<'a> Replica<'a> {
             scenario,
             edits,
             random,
-            due: BTreeMap::new(),
-            sequence: 0,
+            due: Agenda::default(),
             epoch,
             disk: 0,
             committed: UnixTime(epoch.0.saturating_sub(BEGIN.0)),
@@ -135,7 +133,7 @@ impl<'a> Replica<'a> {
         };
         for volume in 0..replica.scenario.policy.intake.volumes.len() {
             let watched = Event::Watched(VolumeId(volume), Watch::Inotify);
-            replica.at(BEGIN, Due::Event(watched));
+            replica.due.plan(BEGIN, Due::Event(watched));
         }
         replica.plan_sync(BEGIN);
         replica
@@ -143,9 +141,8 @@ impl<'a> Replica<'a> {
 
     /// When something happens next.
     pub(super) fn next(&self) -> Option<Moment> {
-        let due = self.due.first_key_value().map(|((at, _), _)| *at);
         let slots = self.slots.as_ref().and_then(|slots| slots.next(self.clock));
-        let all = [due, slots, self.core.next_wakeup()];
+        let all = [self.due.next(), slots, self.core.next_wakeup()];
         all.into_iter().flatten().min().map(|at| at.max(self.clock))
     }
 
@@ -153,8 +150,7 @@ impl<'a> Replica<'a> {
     pub(super) fn step(&mut self, at: Moment, server: Option<&mut Server>) {
         self.clock = at;
         let now = self.now(at);
-        let due = self.due.first_entry().filter(|entry| entry.key().0 <= at);
-        match due.map(OccupiedEntry::remove) {
+        match self.due.pop(at).map(|(_, due)| due) {
             Some(Due::Event(event)) => self.core.handle(now, event),
             Some(Due::Sync) => self.sync(now),
             Some(Due::Start) => self.record_version(self.readable(), self.application.ready()),
@@ -178,7 +174,7 @@ impl<'a> Replica<'a> {
 
     /// The API server tells this at that time.
     pub(super) fn tell(&mut self, at: Moment, told: Told) {
-        self.at(at, Due::Told(told));
+        self.due.plan(at, Due::Told(told));
     }
 
     fn obey_all(&mut self, now: Now) {
@@ -204,13 +200,8 @@ impl<'a> Replica<'a> {
         Now { mono: at, wall: UnixTime(self.epoch.0.saturating_add(at.since(BEGIN))) }
     }
 
-    fn at(&mut self, at: Moment, due: Due) {
-        self.sequence += 1;
-        self.due.insert((at, self.sequence), due);
-    }
-
     fn answer(&mut self, now: Now, event: Event) {
-        self.at(now.mono, Due::Event(event));
+        self.due.plan(now.mono, Due::Event(event));
     }
 
     /// Finds the time at which the kubelet writes the next change.
@@ -218,7 +209,7 @@ impl<'a> Replica<'a> {
         let next = self.edits.iter().find(|edit| **edit > after).copied();
         if let Some(edit) = next {
             let at = self.syncs.after(edit, &mut self.random);
-            self.at(at, Due::Sync);
+            self.due.plan(at, Due::Sync);
         }
     }
 
@@ -275,7 +266,7 @@ impl<'a> Replica<'a> {
                 // The action takes as long as it interrupts the application.
                 let is_done = matches!(acted, Acted::Accepted(_));
                 let takes = if is_done { self.scenario.downtime } else { Duration::ZERO };
-                self.at(now.mono.after(takes), Due::Event(Event::Acted(act.rule, acted)));
+                self.due.plan(now.mono.after(takes), Due::Event(Event::Acted(act.rule, acted)));
                 return;
             }
             Command::Verify(rule) => Event::Verified(rule, self.application.verify(now.mono)),
@@ -347,7 +338,7 @@ impl<'a> Replica<'a> {
                     || policy.rollout.evict_wait.is_some() =>
             {
                 let started = self.application.restart(now);
-                self.at(started, Due::Start);
+                self.due.plan(started, Due::Start);
                 Acted::Restarted(targets())
             }
             Extent::Send => {

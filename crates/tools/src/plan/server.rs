@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::random::Random;
 use super::requests::Requests;
 use super::scenario::Slots;
+use podnudge_core::agenda::Agenda;
 use podnudge_core::api_error::ApiError;
 use podnudge_core::clock::Moment;
 use podnudge_core::collect;
@@ -32,9 +33,8 @@ pub(super) struct Server {
     version: u64,
     watches: BTreeMap<String, Vec<Watcher>>,
     random: Random,
-    sequence: u64,
-    /// What arrives next.
-    due: BTreeMap<(Moment, u64), (usize, Call)>,
+    /// What arrives, with the replica that has sent it.
+    due: Agenda<(usize, Call)>,
     /// What replicas get, to be taken by whoever calls.
     pub(super) sent: Vec<(Moment, usize, Told)>,
     pub(super) cost: Cost,
@@ -91,8 +91,7 @@ impl Server {
             version: u64::from(slots.count),
             watches: BTreeMap::new(),
             random,
-            sequence: 0,
-            due: BTreeMap::new(),
+            due: Agenda::default(),
             sent: Vec::new(),
             cost: Cost::default(),
             begin,
@@ -103,18 +102,17 @@ impl Server {
     /// A replica sends this now.
     pub(super) fn send(&mut self, now: Moment, replica: usize, call: Call) {
         let at = now.after(self.on_the_way());
-        self.sequence += 1;
-        self.due.insert((at, self.sequence), (replica, call));
+        self.due.plan(at, (replica, call));
     }
 
     /// When something arrives next.
     pub(super) fn next(&self) -> Option<Moment> {
-        self.due.first_key_value().map(|((at, _), _)| *at)
+        self.due.next()
     }
 
-    /// Handles what arrives next.
-    pub(super) fn step(&mut self) {
-        let Some(((now, _), (replica, call))) = self.due.pop_first() else { return };
+    /// Handles what arrives at `at`, the result of [`Self::next`].
+    pub(super) fn step(&mut self, at: Moment) {
+        let Some((now, (replica, call))) = self.due.pop(at) else { return };
         match call {
             Call::Request(request) => {
                 let now = self.handled(now, BUSY.0);
@@ -141,9 +139,7 @@ impl Server {
                 let open = u32::try_from(open).unwrap_or(u32::MAX);
                 self.cost.most_watches = self.cost.most_watches.max(open);
                 let lasts = WATCH.0 + self.random.below(WATCH.1);
-                self.sequence += 1;
-                let end = Call::EndWatch(name, number);
-                self.due.insert((now.after(lasts), self.sequence), (replica, end));
+                self.due.plan(now.after(lasts), (replica, Call::EndWatch(name, number)));
             }
             Call::EndWatch(name, number) => {
                 let watches = self.watches.entry(name).or_default();
