@@ -54,10 +54,10 @@ file. Options that set a rule are valid only if the file has exactly one rule.
 A file can hold several rules, more checks (syntax of JSON, YAML and TOML, certificates and keys in
 PEM, checks by URL), holds, proofs and more: see docs/configuration.md.
 
-Exit codes: 0 done, 1 something is not in sync (status), 64 wrong command line, 65 content rejected
-(once), 66 no configuration file, 69 port in use, or podnudge does not answer (status, trigger …),
-70 bug in podnudge, 74 output could not be written, 78 wrong configuration, 79 to 124 to restart
-the pod.";
+Exit codes: 0 done, 1 something is not in sync (status) or wrong (doctor), 64 wrong command line,
+65 content rejected (once), 66 no configuration file, 69 port in use, or podnudge does not answer
+(status, trigger …), 70 bug in podnudge, 74 output could not be written, 78 wrong configuration,
+79 to 124 to restart the pod.";
 
 const AFTER_SHORT: &str = "\
 Example: podnudge --watch /etc/nginx/conf.d --jitter 30s
