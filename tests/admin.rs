@@ -92,12 +92,11 @@ fn endpoints_answer_get_and_head_and_other_requests_are_rejected() {
     }
     let answer = scene.send("GET", "/other", "");
     assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
-    assert_eq!(answer.contains("see / /metrics "), cfg!(feature = "page"), "{answer}");
+    assert!(answer.contains("see / /metrics "), "{answer}");
     assert!(scene.send("POST", "/reload", "").starts_with("HTTP/1.1 404 "));
 }
 
 /// What the page shows is in `/status`, too.
-#[cfg(feature = "page")]
 #[test]
 fn the_page_and_the_status_show_what_became_of_changes() {
     let mut scene = scene("");
@@ -212,7 +211,6 @@ fn a_person_pauses_resumes_and_approves() {
             .send("GET", "/metrics", "")
             .contains("podnudge_paused_until_timestamp_seconds{rule=\"app\"}")
     );
-    #[cfg(feature = "page")]
     assert!(scene.send("GET", "/", "").contains("Paused"));
     assert_eq!(scene.application.reloads().len(), 0);
     assert_eq!(ask(&["approve", "app"]).0, Some(0));
@@ -320,7 +318,6 @@ fn only_the_pod_itself_and_the_token_get_digests_and_reasons() {
             assert!(answer.contains("\"state\": \"rejected\""), "{answer}");
             let sees = answer.contains("hunter2");
             assert_eq!(sees, answer.contains(&digest), "{answer}");
-            #[cfg(feature = "page")]
             {
                 assert_eq!(sees, answer.contains("\"a.conf\""), "{answer}");
                 let page = send_from(from, &format!("{to}{port}"), &format!("GET /{more}"));
@@ -581,13 +578,11 @@ fn sample() -> Status {
         targets: vec![TargetStatus { pid: 41, name: "my \"app\"".to_owned() }],
         preflight: Vec::new(),
         volumes: vec![volume],
-        #[cfg(feature = "page")]
         changes: Vec::new(),
         counters,
     };
     Status {
         version: "1.2.3",
-        #[cfg(feature = "page")]
         pod: None,
         now: at(1_700_000_100),
         started: at(1_700_000_000),

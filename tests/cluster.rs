@@ -688,7 +688,6 @@ fn what_fails_in_a_pod_that_is_being_deleted_says_nothing_about_the_content() {
     assert_eq!(lease["metadata"]["annotations"]["podnudge.io/halted"], json!(null));
 }
 
-#[cfg(feature = "tls")]
 mod tls {
     use super::*;
     use crate::support::tls_server::start;

@@ -1,7 +1,6 @@
 //! The output of the binary, as snapshots: for the invalid files of `tests/bad`, for invalid and
 //! valid command lines, and the effective configuration, which must be a valid configuration.
 
-#![cfg(feature = "tls")] // without: tests/release.rs
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;

@@ -425,7 +425,6 @@ fn a_proxy_in_the_environment_is_not_used() {
     assert!(at_proxy.lock().unwrap().is_empty());
 }
 
-#[cfg(feature = "tls")]
 mod tls {
     use std::path::Path;
     use std::sync::mpsc::channel;

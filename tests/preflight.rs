@@ -301,7 +301,6 @@ fn mistakes_about_addresses_programs_and_files_are_reported_at_the_start() {
     assert_reported(&scene, podnudge, &mistakes(include_str!("preflight/addresses.toml")));
 }
 
-#[cfg(feature = "tls")]
 #[test]
 fn a_missing_ca_file_is_reported_at_the_start() {
     let scene = Scene::new();

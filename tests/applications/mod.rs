@@ -6,13 +6,10 @@
 //! Applications that take signals without a handler get them, also below an init.
 
 mod apache;
-#[cfg(feature = "tls")]
 mod caddy;
-#[cfg(feature = "tls")]
 mod certificates;
 mod ends_on_signal;
 mod haproxy;
-#[cfg(feature = "tls")]
 mod keystore;
 mod load;
 mod nginx;

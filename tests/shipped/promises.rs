@@ -10,9 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::{FULL, PLAIN, binary};
-#[cfg(feature = "tls")]
 use crate::proof_by_tls;
-#[cfg(feature = "tls")]
 use crate::support::certificate::Pair;
 use crate::support::{
     Agent, Application, Kubelet, MemoryLimit, Scene, command, payload, wait_until,
@@ -138,7 +136,6 @@ fn ten_reloads_stay_within_the_memory_thread_and_descriptor_limits(shipped: &Shi
 }
 
 /// Each reload is verified by a TLS handshake.
-#[cfg(feature = "tls")]
 #[test]
 fn ten_proofs_by_a_certificate_stay_within_the_memory_thread_and_descriptor_limits() {
     let pair = Pair::ecdsa(&[1]);
@@ -175,7 +172,6 @@ fn ten_proofs_by_a_certificate_stay_within_the_memory_thread_and_descriptor_limi
 }
 
 /// Slots, eager sync with two watches, and Events, over TLS.
-#[cfg(all(feature = "cluster", feature = "tls"))]
 #[test]
 fn everything_of_the_kubernetes_api_stays_within_its_limits() {
     let mut scene = Scene::with(&[("a.conf", "0")]);

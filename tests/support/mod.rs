@@ -1,55 +1,42 @@
 //! Code shared by the tests.
 
-#[cfg(feature = "cluster")]
 pub(crate) mod access;
 pub(crate) mod agent;
-#[cfg(feature = "cluster")]
 pub(crate) mod api_server;
 pub(crate) mod application;
-#[cfg(feature = "compat")]
 pub(crate) mod cases;
-#[cfg(feature = "tls")]
 pub(crate) mod certificate;
 pub(crate) mod cgroups;
 pub(crate) mod http;
 pub(crate) mod kubelet;
-#[cfg(feature = "cluster")]
 pub(crate) mod managed_fields;
 pub(crate) mod manifests;
 pub(crate) mod memory;
-#[cfg(feature = "cluster")]
 pub(crate) mod pages;
 pub(crate) mod pids;
 pub(crate) mod pod;
 /// The policies of the tests of the core.
-#[cfg(feature = "plan")]
 #[path = "../../crates/core/tests/support/policies.rs"]
 pub(crate) mod policies;
 pub(crate) mod program;
 pub(crate) mod publish;
 #[path = "../../crates/core/tests/support/random.rs"]
 pub(crate) mod random;
-#[cfg(feature = "cluster")]
 pub(crate) mod rights;
 pub(crate) mod running;
 pub(crate) mod scene;
 pub(crate) mod shared;
-#[cfg(feature = "cluster")]
 #[path = "../../crates/core/tests/support/store.rs"]
 pub(crate) mod store;
 pub(crate) mod supervisor;
-#[cfg(all(feature = "cluster", feature = "tls"))]
 pub(crate) mod tls_server;
 pub(crate) mod wait;
-#[cfg(feature = "cluster")]
 pub(crate) mod watches;
 pub(crate) mod yaml;
 
 pub(crate) use agent::{Agent, ROLLED_OUT};
-#[cfg(feature = "cluster")]
 pub(crate) use api_server::{ApiServer, Fault};
 pub(crate) use application::Application;
-#[cfg(feature = "compat")]
 pub(crate) use cases::cases;
 pub(crate) use cgroups::{Cgroups, Driver};
 pub(crate) use http::{answering, ask, request, requests, respond, server};
@@ -59,7 +46,6 @@ pub(crate) use pod::{Behaviour, Target, in_namespace, in_network};
 pub(crate) use program::{command, podnudge, write_script};
 pub(crate) use publish::recorded;
 pub(crate) use random::Random;
-#[cfg(feature = "cluster")]
 pub(crate) use rights::rights_of;
 pub(crate) use running::{Container, Running};
 pub(crate) use scene::{OTHER_USER, Scene, mount, podnudge_by, tmpfs, unmount};

@@ -9,15 +9,12 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::agent::{Agent, ROLLED_OUT, SCANNED};
-#[cfg(feature = "cluster")]
 use super::api_server::ApiServer;
 use super::application::Application;
 use super::kubelet::{Kubelet, Payload, payload};
 use super::pod::{Behaviour, Target};
 use super::program::command;
-#[cfg(feature = "cluster")]
 use super::program::podnudge;
-#[cfg(feature = "cluster")]
 use super::rights::rights_of;
 use super::running::{Container, Running};
 use super::supervisor::Supervisor;
@@ -256,7 +253,6 @@ impl Scene {
     }
 }
 
-#[cfg(feature = "cluster")]
 impl Scene {
     /// podnudge in the pod of this name, with an API server, which grants what this configuration needs, and without a
     /// port of its own unless the configuration has one. There, the line `CLUSTER` begins `[cluster]`.
