@@ -24,7 +24,8 @@ fn options(command: &Command) -> Vec<String> {
 #[test]
 fn the_manual_has_a_page_for_each_command_and_each_of_its_options() {
     let folder = written();
-    let podnudge = podnudge::cli::command();
+    let mut podnudge = podnudge::cli::command();
+    podnudge.build();
     let pages = podnudge.get_subcommands().map(|one| (format!("-{}", one.get_name()), one));
     let pages: Vec<_> = pages.chain([(String::new(), &podnudge)]).collect();
     assert!(pages.len() >= 11, "{}", pages.len());

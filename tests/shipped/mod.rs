@@ -1,5 +1,5 @@
-//! Tests of the binaries that ship. `./test` builds the first while the other tests run, and runs all tests with
-//! `shipped` in their names last; `./test nightly` does this for both.
+//! Tests of the binaries that ship. `./test` builds `FULL` while the other tests run, and runs the tests in modules
+//! `shipped` last, but for those in `nightly`; `./test nightly` also builds `PLAIN`, and runs these.
 
 mod contents;
 mod hostile_table;

@@ -20,15 +20,19 @@ pub(crate) fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
 #[expect(clippy::disallowed_methods, reason = "the one place where tests wait")]
 pub(crate) fn is_within(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
-    while !is_so() {
-        let waited = start.elapsed();
+    loop {
+        let look = Instant::now();
+        if is_so() {
+            return true;
+        }
+        let (took, waited) = (look.elapsed(), start.elapsed());
         if waited >= limit {
             return false;
         }
-        // A long wait needs no fine look, and the other tests need the processors.
-        std::thread::sleep((waited / 40).clamp(PAUSE, LONGEST_PAUSE));
+        // A long wait needs no fine look, and the other tests need the processors: a look may cost a fifth of the time.
+        let often = (waited / 40).clamp(PAUSE, LONGEST_PAUSE);
+        std::thread::sleep(often.max(took * 4).min(Duration::from_secs(1)));
     }
-    true
 }
 
 /// Waits until any process that starts is younger than the last commit to this volume by more than
