@@ -248,14 +248,21 @@ impl Rendered {
         wait_until("nginx serves version 1", || serves("version 1"));
 
         let program = podnudge();
-        let mut start =
-            container('b', &sidecar, Path::new(program.get_program()), &texts(&sidecar["args"]));
+        // In a pod the /tmp of podnudge is its own; here the podnudges of other tests use it.
+        let text = format!(
+            "[agent]\nwork-dir = \"{}/work\"\n[[rule]]\nname = \"default\"\n",
+            at.display()
+        );
+        fs::write(at.join("podnudge.toml"), text).unwrap();
+        let mut args = texts(&sidecar["args"]);
+        args.push(format!("--config={}/podnudge.toml", at.display()));
+        let mut start = container('b', &sidecar, Path::new(program.get_program()), &args);
         for variable in sidecar["env"].as_array().unwrap() {
             if let Some(value) = variable["value"].as_str() {
                 start.env(variable["name"].as_str().unwrap(), value);
             }
         }
-        start.env("PODNUDGE_WORK_DIR", at.join("work")).envs(environment.iter().copied());
+        start.envs(environment.iter().copied());
         let agent = Agent::spawn(&at, start);
         wait_until("podnudge has found nginx", || {
             agent.count("preset") == 1 && agent.count("baseline|fresh|applied") == 1

@@ -5,6 +5,7 @@
 //! width of a column depends on the pids. The columns themselves, and the colours, are tested with a
 //! constructed status (`the_table_…`), whose widths are fixed.
 
+use std::fs;
 use std::path::Path;
 
 use podnudge::admin::status_table::{self, Columns};
@@ -27,8 +28,11 @@ fn nudge(scene: &Scene, arguments: &[&str]) -> Agent {
     // The jitter depends on it.
     podnudge.env("PODNUDGE_POD_UID", "1");
     // In `/tmp`, the podnudges of other tests remove the copies of a rule with this name.
-    podnudge.env("PODNUDGE_WORK_DIR", scene.folder.path());
-    let options = ["--signal", "HUP", "--pidfile", "FOLDER/app.pid"];
+    fs::create_dir(scene.path("work")).unwrap();
+    let work = scene.filled("[agent]\nwork-dir = \"FOLDER/work\"\n[[rule]]\nname = \"default\"\n");
+    scene.write("work.toml", &work);
+    let options =
+        ["--config", "FOLDER/work.toml", "--signal", "HUP", "--pidfile", "FOLDER/app.pid"];
     scene.nudge_by(podnudge, &[&options, arguments].concat())
 }
 
