@@ -12,8 +12,8 @@ use super::progress::Progress;
 use super::restart::restart;
 use super::{http, pod_end, prepare, program, signal, socket};
 use crate::process::{
-    self, Context, ProcessState, Refusal, TargetProcess, age, all_read_config_after, choose_preset,
-    find, find_cached, find_to_restart, inspect, names, process_state, remember_container, roots,
+    self, Context, Refusal, TargetProcess, age, all_read_config_after, choose_preset, find,
+    find_cached, find_to_restart, inspect, is_alive, names, remember_container, roots,
 };
 use crate::publish;
 use crate::verify::proofs::{self, StateBefore};
@@ -92,7 +92,7 @@ fn check_for_other_targets(
         // If a signal has ended the target since, its children may outlive it.
         Ok(found)
             if found.iter().any(is_other)
-                && (process_state(target.identity) == ProcessState::Running
+                && (is_alive(target.identity)
                     || !rule.actions.iter().any(Action::needs_process)) =>
         {
             let (old, new) = (&target.name, names(&found));

@@ -75,7 +75,7 @@ impl Supervised {
 
 /// A process by its pid, if it runs.
 fn read(pid: i32) -> Option<TargetProcess> {
-    let stat = proc::stat(pid).ok().flatten().filter(|stat| pid > 0 && !stat.is_dead)?;
+    let stat = proc::stat(pid).ok().flatten().filter(|stat| pid > 0 && !stat.is_dead())?;
     let identity = Identity { pid, start_ticks: stat.start_ticks };
     Some(TargetProcess::alone(identity, stat.parent, stat.comm))
 }

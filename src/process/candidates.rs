@@ -66,7 +66,7 @@ pub(super) fn read(
         } else if is_agent(&stat.comm) && pid != own.pid {
             table.agents.push(pid);
         }
-        if !stat.is_dead {
+        if !stat.is_dead() {
             alive.push(Alive {
                 group_and_session: (stat.group, stat.session),
                 start_ticks: stat.start_ticks,
@@ -79,7 +79,7 @@ pub(super) fn read(
             TargetBy::Pidfile(_) => pidfile.is_some_and(|file| file.pid == pid),
             _ => true,
         };
-        if stat.is_dead || stat.is_kernel_thread || !(may_match || detail == Detail::All) {
+        if stat.is_dead() || stat.is_kernel_thread || !(may_match || detail == Detail::All) {
             continue;
         }
         table.processes.extend(process(pid, stat, target, &own_mounts, on_node.as_ref(), detail)?);

@@ -169,7 +169,7 @@ fn read(parents: &[Identity]) -> Result<Vec<Child>, Reason> {
     let mut children = Vec::new();
     for pid in proc::all_pids()? {
         let Some(stat) = proc::stat(pid)? else { continue };
-        if !stat.is_dead && parents.iter().any(|parent| parent.pid == stat.parent) {
+        if !stat.is_dead() && parents.iter().any(|parent| parent.pid == stat.parent) {
             children.push((stat.parent, Identity { pid, start_ticks: stat.start_ticks }));
         }
     }

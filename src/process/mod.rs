@@ -46,7 +46,7 @@ pub(crate) use find::{
 };
 pub(crate) use inspect::inspect;
 pub use pin::Pin;
-pub use podnudge_supervise::{Identity, ProcessState, process_state};
+pub use podnudge_supervise::{Identity, ProcessState, is_alive, process_state};
 pub(crate) use preset::choose_preset;
 pub(crate) use proc::{age, now};
 pub(crate) use reach::{Reach, Way, reach};

@@ -1,6 +1,6 @@
 //! Fuzzes the reader of `/proc/PID/stat` (`crates/supervise/src/proc.rs`).
 
-use super::parse_stat;
+use super::{Life, parse_stat};
 use crate::fuzz::{Target, fuzz, text};
 
 #[test]
@@ -17,10 +17,10 @@ fn the_stat_of_a_process_is_read_whatever_its_name() {
         let named = [b"41 (", input, rest].concat();
         let stat = parse_stat(&named).expect("it is a stat line");
         assert_eq!(stat.comm, text(input));
-        assert_eq!((stat.parent, stat.start_ticks, stat.is_dead), (7, 12345, false));
+        assert_eq!((stat.parent, stat.start_ticks, stat.life), (7, 12345, Life::Running));
         assert!(stat.is_forked_without_exec);
         // Anything.
         let stat = parse_stat(input);
-        format!("{:?}", stat.map(|stat| (stat.is_dead, stat.is_forked_without_exec)))
+        format!("{:?}", stat.map(|stat| (stat.life, stat.is_forked_without_exec)))
     });
 }

@@ -38,7 +38,7 @@ fn alive(except: &[i32]) -> Vec<Identity> {
         }
         false
     };
-    let left = table.iter().filter(|(pid, stat)| !stat.is_dead && is_left(**pid));
+    let left = table.iter().filter(|(pid, stat)| !stat.is_dead() && is_left(**pid));
     left.map(|(pid, stat)| Identity { pid: *pid, start_ticks: stat.start_ticks }).collect()
 }
 

@@ -56,7 +56,7 @@ use rustix::time::{
 use self::command::Command;
 pub use self::command::{Cause, NotStarted};
 pub use self::identity::Identity;
-pub use self::liveness::{ProcessState, process_state};
+pub use self::liveness::{ProcessState, is_alive, process_state};
 use self::machine::{Event, Next, State};
 use self::marks::{REQUEST, SUPERVISOR};
 use self::options::{Asked, Options, parse};

@@ -3,7 +3,7 @@
 //! Reads `/proc/PID/stat`.
 
 use super::Identity;
-use super::proc::stat;
+use super::proc::{Life, stat};
 use podnudge_core::reason::Reason;
 
 /// Whether a process still runs.
@@ -28,7 +28,14 @@ pub fn process_state(identity: Identity) -> ProcessState {
         Ok(Some(stat)) if stat.start_ticks != identity.start_ticks => ProcessState::Ended(
             Reason::new(format!("process {pid} ended, and another one has its pid")),
         ),
-        Ok(Some(stat)) if stat.is_dead => ended(),
+        Ok(Some(stat)) if stat.is_dead() => ended(),
         Ok(Some(_)) => ProcessState::Running,
     }
+}
+
+/// Whether this process runs, and its last thread has not begun to end: then it has no program any more.
+#[must_use]
+pub fn is_alive(identity: Identity) -> bool {
+    let stat = stat(identity.pid).ok().flatten();
+    stat.is_some_and(|stat| stat.start_ticks == identity.start_ticks && stat.life == Life::Running)
 }

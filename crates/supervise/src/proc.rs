@@ -71,12 +71,31 @@ pub struct ProcessStat {
     pub session: i32,
     /// The start time: see [`Identity`](crate::Identity).
     pub start_ticks: u64,
-    /// Whether the process is a zombie, or already reaped.
-    pub is_dead: bool,
+    /// Whether the process runs.
+    pub life: Life,
     /// Whether the process is a thread of the kernel, which runs no program.
     pub is_kernel_thread: bool,
     /// Whether the process was forked and has not called exec since, so that it has its parent's configuration.
     pub is_forked_without_exec: bool,
+}
+
+impl ProcessStat {
+    /// Whether the process is a zombie, or already reaped.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        self.life == Life::Dead
+    }
+}
+
+/// Whether a process runs, as its `stat` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// The process runs, or waits.
+    Running,
+    /// The last thread ends: the process runs no code any more, and what it had open is being closed.
+    Exiting,
+    /// The process is a zombie, or already reaped.
+    Dead,
 }
 
 /// Reads the stat of a process; `None` if there is no such process.
@@ -87,7 +106,10 @@ pub fn stat(pid: i32) -> Result<Option<ProcessStat>, Reason> {
     Ok(read_process_file(pid, "stat")?.and_then(|text| parse_stat(&text)))
 }
 
-/// The bit of `flags` (field 9) for a kernel thread (`PF_KTHREAD` in linux/sched.h).
+/// The bit of `flags` (field 9) for a process whose main thread ends (`PF_EXITING` in linux/sched.h).
+const EXITING: u64 = 0x4;
+
+/// The bit of `flags` for a kernel thread (`PF_KTHREAD`).
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// The bit of `flags` for a process without an exec since its fork (`PF_FORKNOEXEC`).
@@ -114,7 +136,11 @@ fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
         session,
         start_ticks,
         // The main thread may end before the others, as when another thread calls exec.
-        is_dead: matches!(state, "X" | "x") || (state == "Z" && threads <= 1),
+        life: match (state, threads) {
+            ("X" | "x", _) | ("Z", 0..=1) => Life::Dead,
+            (_, 1) if flags & EXITING != 0 => Life::Exiting,
+            _ => Life::Running,
+        },
         is_kernel_thread: flags & KERNEL_THREAD != 0,
         is_forked_without_exec: flags & FORK_WITHOUT_EXEC != 0,
     })
@@ -141,7 +167,7 @@ mod tests {
         let stat = parse_stat(line).expect("it is a stat line");
         assert_eq!(stat.comm, "a) S 9 (b");
         assert_eq!((stat.parent, stat.group, stat.session), (7, 41, 40));
-        assert_eq!((stat.start_ticks, stat.is_dead), (12345, false));
+        assert_eq!((stat.start_ticks, stat.life), (12345, Life::Running));
     }
 
     #[test]
@@ -151,8 +177,24 @@ mod tests {
                 "41 (a) {state} 7 41 41 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 {threads} 0 12345 1 1"
             )
         };
-        let is_dead = |text: String| parse_stat(text.as_bytes()).expect("a stat line").is_dead;
-        assert!(!is_dead(line("Z", 2)) && !is_dead(line("S", 1)));
-        assert!(is_dead(line("Z", 1)) && is_dead(line("Z", 0)) && is_dead(line("X", 1)));
+        let read = |text: String| parse_stat(text.as_bytes()).expect("a stat line").life;
+        assert_eq!(
+            [("Z", 2), ("S", 1)].map(|(state, threads)| read(line(state, threads))),
+            [Life::Running; 2]
+        );
+        let dead = [("Z", 1), ("Z", 0), ("X", 1)];
+        assert_eq!(dead.map(|(state, threads)| read(line(state, threads))), [Life::Dead; 3]);
+    }
+
+    #[test]
+    fn a_process_whose_last_thread_ends_is_exiting_before_it_is_dead() {
+        let life = |flags: u32, threads: u32| {
+            let text =
+                format!("41 (a) R 7 41 41 0 -1 {flags} 1 0 0 0 0 0 0 0 20 0 {threads} 0 12345 0 0");
+            parse_stat(text.as_bytes()).expect("a stat line").life
+        };
+        assert_eq!(life(0x0040_0004, 1), Life::Exiting);
+        let running = [life(0x0040_0004, 2), life(0x0040_0004, 0), life(0x0040_0000, 1)];
+        assert_eq!(running, [Life::Running; 3]);
     }
 }
