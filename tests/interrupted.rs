@@ -213,7 +213,9 @@ fn content_that_was_checked_at_the_same_time_is_checked_alone_and_passes() {
         });
     }
     assert!(!agent.has_ended(), "{}", agent.log());
-    assert_eq!((scene.runs("deadly"), scene.runs("slow")), (2, 2));
+    // If podnudge ends when the other content has passed, but is not applied yet, that is checked again.
+    let (deadly, slow) = (scene.runs("deadly"), scene.runs("slow"));
+    assert!(deadly == 2 && (2..=3).contains(&slow), "{deadly} and {slow}");
     assert_eq!(agent.last("rejected", "rule"), "rule1");
     wait_until("the other content is applied", || {
         scene.applications[0].reloads().last().is_some_and(|last| last == "slow\n")
@@ -370,6 +372,8 @@ fn content_for_whose_check_the_kernel_ends_podnudge_is_rejected() {
     scene.write(0, "big");
     for _ in 0..2 {
         wait_until("the kernel ends podnudge", || agent.has_ended());
+        // A check that is left could make the kernel end the next podnudge.
+        wait_until("its processes end", || limit.processes().is_empty());
         agent = start(&scene);
     }
     assert_rejected(&agent);
