@@ -1,4 +1,4 @@
-//! The table of hostile inputs: contents, files, answers, requests and signals, one after the other in each of four
+//! The table of hostile inputs: contents, files, answers, requests and signals, one after the other in each of six
 //! podnudges of the shipped kind, under the memory limit of the shipped manifests. For each: what podnudge
 //! does, what its control group takes at most, and that another rule is served meanwhile.
 //!
@@ -188,34 +188,44 @@ impl Scene {
 
 #[test]
 fn no_hostile_content_ends_podnudge_costs_much_memory_or_delays_another_rule() {
-    withstands(contents::inputs());
+    withstands(71, contents::inputs());
 }
 
 #[test]
 fn no_hostile_file_ends_podnudge_costs_much_memory_or_delays_another_rule() {
-    withstands(files::inputs().into_iter().chain(published::inputs()).collect());
+    withstands(22, files::inputs());
 }
 
 #[test]
-fn no_hostile_answer_ends_podnudge_costs_much_memory_or_delays_another_rule() {
-    withstands(answers::inputs());
+fn no_hostile_answer_to_a_check_or_an_action_ends_podnudge_costs_much_memory_or_delays_another_rule()
+ {
+    withstands(42, answers::inputs(&["check", "action"]));
+}
+
+#[test]
+fn no_hostile_answer_to_a_proof_ends_podnudge_costs_much_memory_or_delays_another_rule() {
+    withstands(40, answers::inputs(&["proof", "document", "handshake"]));
 }
 
 #[test]
 fn no_hostile_program_or_request_ends_podnudge_costs_much_memory_or_delays_another_rule() {
-    withstands(programs::inputs().into_iter().chain(requests::inputs()).collect());
+    withstands(29, programs::inputs().into_iter().chain(requests::inputs()).collect());
 }
 
-/// Puts the inputs before one podnudge, one after the other.
-fn withstands(inputs: Vec<Input>) {
-    assert!(inputs.len() >= 20, "{} inputs", inputs.len());
+#[test]
+fn no_hostile_change_of_what_is_published_ends_podnudge_costs_much_memory_or_delays_another_rule() {
+    withstands(12, published::inputs());
+}
+
+/// Puts the inputs, which must be `count`, before one podnudge, one after the other.
+fn withstands(count: usize, inputs: Vec<Input>) {
+    assert_eq!(inputs.len(), count, "SPECIFICATION.md says how many there are in all");
     let mut scene = Scene::start();
     scene.serve();
     let idle = scene.limit.usage();
     println!("idle: {idle} KiB");
-    let (mut failed, mut count, mut most) = (String::new(), 0, 0);
+    let (mut failed, mut most) = (String::new(), 0);
     for Input { rule, what, put, outcome, remove } in inputs {
-        count += 1;
         // In a pod the log goes to a pipe, and grows nothing here.
         scene.agent.log_leaves_memory();
         let mut peak = scene.limit.measure();

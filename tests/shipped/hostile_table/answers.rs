@@ -209,9 +209,10 @@ const OUTCOMES: [(&str, &str); 5] = [
     ("handshake", "gave-up"),
 ];
 
-pub(super) fn inputs() -> Vec<Input> {
+/// The hostile answers to these rules.
+pub(super) fn inputs(rules: &[&str]) -> Vec<Input> {
     let mut inputs = Vec::new();
-    for (rule, outcome) in OUTCOMES {
+    for (rule, outcome) in OUTCOMES.into_iter().filter(|(rule, _)| rules.contains(rule)) {
         let answers = match rule {
             "document" => documents(),
             "handshake" => handshakes(),
