@@ -36,10 +36,10 @@ pub(super) fn get(address: &str, path: &str) -> Result<String, String> {
 }
 
 /// At full speed, clients would take the processors from all other tests: two thousand requests take a few seconds, and
-/// those of a longer test come at a lower rate.
+/// those of a longer test come at a lower rate, of a hundred per second in the end.
 #[expect(clippy::disallowed_methods, reason = "clients send at a rate")]
 fn pause(sent: usize) {
-    thread::sleep(Duration::from_millis((u64::try_from(sent).unwrap() / 1000).clamp(1, 8)));
+    thread::sleep(Duration::from_millis((u64::try_from(sent).unwrap() / 500).clamp(1, 20)));
 }
 
 /// Runs `changes` while two clients send requests, of which none may fail.
