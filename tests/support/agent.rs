@@ -1,10 +1,11 @@
 //! The real podnudge binary, observed by its log.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -26,6 +27,29 @@ pub(crate) const SCANNED: &str = "baseline|fresh|scheduled|volume-missing|reject
 pub(crate) struct Agent {
     child: Child,
     log: PathBuf,
+    read: Mutex<Read>,
+}
+
+/// What was read of a log: tests look at it again and again.
+#[derive(Debug, Default)]
+struct Read {
+    bytes: usize,
+    events: Vec<Value>,
+}
+
+impl Read {
+    /// The last line may be incomplete: it is read again.
+    fn add(&mut self, rest: &[u8]) {
+        for line in rest.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"))
+        {
+            self.bytes += line.len();
+            self.events.extend(serde_json::from_slice::<Value>(line));
+        }
+    }
+
+    fn named(&self, name: &str) -> impl DoubleEndedIterator<Item = &Value> {
+        self.events.iter().filter(move |line| name.split('|').any(|name| line["event"] == name))
+    }
 }
 
 impl Agent {
@@ -53,31 +77,38 @@ impl Agent {
         let log = folder.join(format!("podnudge.{number}.log"));
         let output = File::create(&log).unwrap();
         let child = command.stdout(Stdio::null()).stderr(output).spawn().unwrap();
-        Self { child, log }
+        Self { child, log, read: Mutex::default() }
     }
 
     pub(crate) fn pid(&self) -> i32 {
         i32::try_from(self.child.id()).unwrap()
     }
 
+    /// What the log says now.
+    fn read(&self) -> MutexGuard<'_, Read> {
+        let mut read = self.read.lock().unwrap();
+        if let Ok(mut log) = File::open(&self.log) {
+            let mut rest = Vec::new();
+            log.seek(SeekFrom::Start(read.bytes as u64)).unwrap();
+            log.read_to_end(&mut rest).unwrap();
+            read.add(&rest);
+        }
+        read
+    }
+
     /// The log lines with this event name, or with one of several names that are separated by `|`.
     pub(crate) fn events(&self, name: &str) -> Vec<Value> {
-        let log = fs::read_to_string(&self.log).unwrap_or_default();
-        // Tests ask often: only what may be meant is parsed.
-        let lines = log.lines().filter(|line| name.split('|').any(|name| line.contains(name)));
-        // The last line may be incomplete.
-        let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        lines.filter(|line| name.split('|').any(|name| line["event"] == name)).collect()
+        self.read().named(name).cloned().collect()
     }
 
     pub(crate) fn count(&self, name: &str) -> usize {
-        self.events(name).len()
+        self.read().named(name).count()
     }
 
     /// A field of the last log line with this event name.
     pub(crate) fn last(&self, name: &str, field: &str) -> String {
-        let events = self.events(name);
-        let value = events.last().map(|line| line[field].clone()).unwrap_or_default();
+        let value =
+            self.read().named(name).next_back().map(|line| line[field].clone()).unwrap_or_default();
         value.as_str().map_or_else(|| value.to_string(), str::to_owned)
     }
 
