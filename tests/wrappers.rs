@@ -177,23 +177,21 @@ fn a_program_below_a_wrapper_gets_its_preset() {
     let two = "ln -s \"$0\" \"${0%/*}/nginx\"; \"${0%/*}/nginx\" \"$@\" & \"$0\" \"$@\"; echo done";
     let script = scene.path("run-it.sh");
     write_script(&script, "#!/bin/sh\n\"$@\"\necho done\n");
+    // Another program has a helper that podnudge knows.
+    let python = ["python3", "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])"];
     let table: &[(&str, &[&str], &str)] = &[
         ("pgbouncer", &[script.to_str().unwrap()], ""),
         ("mosquitto", &["tini", "--"], ""),
         ("dovecot", &["bash", "-c", "trap : HUP; \"$0\" \"$@\"; echo done"], ""),
         ("redis-server", DASH, "takes a new configuration by a restart"),
         ("squid", &["dash", "-c", two], "has started several programs: nginx, squid"),
+        ("postgres", &python, "does not know how `python3` reloads"),
     ];
     let targets: Vec<Target> = table
         .iter()
         .map(|(name, wrapper, _)| scene.target_by(wrapper, name, Behaviour::Handles))
         .collect();
     wait_until_old(|| targets.iter().map(Target::pid).collect());
-    // Another program has a helper that podnudge knows.
-    let python = ["python3", "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])"];
-    let helped = scene.target_by(&python, "postgres", Behaviour::Handles);
-    let table = [table, &[("postgres", &[], "does not know how `python3` reloads")]].concat();
-    let targets = targets.into_iter().chain([helped]);
     for ((name, _, reason), target) in table.iter().zip(targets) {
         let agent = scene.nudge(&["--cmdline", name]);
         if reason.is_empty() {
@@ -264,29 +262,35 @@ const EXECUTES_ITSELF: &str = "
 /// While an application executes itself it has no handlers, but its workers do.
 #[test]
 fn workers_of_an_application_that_executes_itself_are_not_signalled() {
-    in_namespace!();
-    for wrapper in [&[][..], &["tini", "--"]] {
-        let mut scene = Scene::new();
-        let app = scene.path("app");
-        symlink("/bin/bash", &app).unwrap();
-        let shell = [app.to_str().unwrap(), "-c", EXECUTES_ITSELF];
-        let worker = scene.target_by(&[wrapper, &shell].concat(), "worker", Behaviour::Handles);
-        let traps = || scene.text("traps").len();
-        wait_until("the application has a handler", || traps() == 1);
-        let agent = nudge(&scene, &["--cmdline", "FOLDER/worker"]);
-        scene.renew();
-        agent.wait_for(ROLLED_OUT, 1);
-        wait_until_old(|| vec![worker.pid()]);
-        scene.renew();
-        agent.wait_for("refused", 1);
-        let reason = agent.last("refused", "reason");
-        assert!(reason.contains("(app) does not handle SIGHUP: it would end"), "{reason}");
-        assert_eq!(agent.count("sent"), 1, "{}", agent.log());
-        scene.write("go", "");
-        agent.wait_for(ROLLED_OUT, 2);
-        assert!(agent.target("sent").ends_with(" (app)"), "{}", agent.log());
-        assert_eq!(worker.signals(), 0, "{}", agent.log());
-    }
+    in_namespace!(are_not_signalled_while_it_executes_itself(&[]));
+}
+
+#[test]
+fn workers_of_an_application_that_executes_itself_below_an_init_are_not_signalled() {
+    in_namespace!(are_not_signalled_while_it_executes_itself(&["tini", "--"]));
+}
+
+fn are_not_signalled_while_it_executes_itself(wrapper: &[&str]) {
+    let mut scene = Scene::new();
+    let app = scene.path("app");
+    symlink("/bin/bash", &app).unwrap();
+    let shell = [app.to_str().unwrap(), "-c", EXECUTES_ITSELF];
+    let worker = scene.target_by(&[wrapper, &shell].concat(), "worker", Behaviour::Handles);
+    let traps = || scene.text("traps").len();
+    wait_until("the application has a handler", || traps() == 1);
+    let agent = nudge(&scene, &["--cmdline", "FOLDER/worker"]);
+    scene.renew();
+    agent.wait_for(ROLLED_OUT, 1);
+    wait_until_old(|| vec![worker.pid()]);
+    scene.renew();
+    agent.wait_for("refused", 1);
+    let reason = agent.last("refused", "reason");
+    assert!(reason.contains("(app) does not handle SIGHUP: it would end"), "{reason}");
+    assert_eq!(agent.count("sent"), 1, "{}", agent.log());
+    scene.write("go", "");
+    agent.wait_for(ROLLED_OUT, 2);
+    assert!(agent.target("sent").ends_with(" (app)"), "{}", agent.log());
+    assert_eq!(worker.signals(), 0, "{}", agent.log());
 }
 
 /// podnudge as the uid of the application, below a shell as root: podnudge may not read whether the
